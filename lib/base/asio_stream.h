@@ -1,0 +1,63 @@
+#pragma once
+
+// Only for sources that already include Boost.Asio: a Stream over any Asio stream object (a socket, or TLS over one).
+
+#include <algorithm>
+#include <array>
+#include <boost/asio.hpp>
+#include <memory>
+#include <utility>
+
+#include "base/stream.h"
+
+namespace keyferry::base {
+
+/// Up to Stream::kMaxSpans buffers in a form that Asio takes, without an allocation.
+template <typename AsioBuffer>
+class BufferList {
+ public:
+  template <typename Spans>
+  explicit BufferList(const Spans& spans) : count_(std::min(spans.size(), Stream::kMaxSpans)) {
+    for (std::size_t i = 0; i < count_; ++i) buffers_[i] = AsioBuffer(spans[i].data(), spans[i].size());
+  }
+  using value_type = AsioBuffer;
+  using const_iterator = const AsioBuffer*;
+  const_iterator begin() const { return buffers_.data(); }
+  const_iterator end() const { return buffers_.data() + count_; }
+
+ private:
+  std::array<AsioBuffer, Stream::kMaxSpans> buffers_;
+  std::size_t count_;
+};
+
+/// The Asio object is shared with the handlers under way, so that it outlives them when the Stream is destroyed first.
+template <typename AsioObject>
+class AsioStream final : public Stream {
+ public:
+  AsioStream(std::shared_ptr<AsioObject> object, std::string peer) : object_(std::move(object)), peer_(std::move(peer)) {}
+  ~AsioStream() override { AsioStream::close(); }
+
+  void async_read(std::span<const MutableBytes> buffers, Handler handler) override {
+    object_->async_read_some(BufferList<boost::asio::mutable_buffer>(buffers), completion(std::move(handler)));
+  }
+  void async_write(std::span<const ConstBytes> buffers, Handler handler) override {
+    object_->async_write_some(BufferList<boost::asio::const_buffer>(buffers), completion(std::move(handler)));
+  }
+  void close() override {
+    boost::system::error_code ignored;
+    object_->lowest_layer().close(ignored);
+  }
+  std::string peer() const override { return peer_; }
+
+ private:
+  auto completion(Handler handler) {
+    return [object = object_, handler = std::move(handler)](const boost::system::error_code& error, std::size_t count) mutable {
+      handler(std::error_code(error), count);
+    };
+  }
+
+  std::shared_ptr<AsioObject> object_;
+  std::string peer_;
+};
+
+}  // namespace keyferry::base

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/executor.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace keyferry::base {
+
+/// One thread's event loop. post() and stop() may be called from any thread; everything else that is built on a loop (Stream, Timer)
+/// belongs to the loop's thread alone. Destroying the loop destroys what still waits in it, unrun.
+class Loop final : public Executor {
+ public:
+  Loop();
+  ~Loop() override;
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void post(Task task) override;
+  /// Runs on the calling thread until stop(). Names the thread `name` (15 characters are kept by the kernel).
+  void run(const std::string& name);
+  void stop();
+
+  /// For the few places that open sockets and timers; needs <boost/asio.hpp>.
+  boost::asio::io_context& context();
+
+  /// When the loop last finished a turn; its own thread writes, the admin thread reads. A loop that hangs is seen by this growing old
+  /// only while something is queued, so the admin thread posts a mark first and watches for it.
+  TimePoint last_turn() const { return TimePoint(Duration(last_turn_.load(std::memory_order_relaxed))); }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::atomic<Duration::rep> last_turn_{0};
+};
+
+/// Runs a task on its loop once, after a delay. Belongs to the loop's thread. Starting again or destroying it cancels what was set.
+class Timer {
+ public:
+  explicit Timer(Loop& loop);
+  ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  void start(Duration delay, Task task);
+  void cancel();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace keyferry::base

@@ -1,0 +1,42 @@
+#include "base/stream.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio.hpp>
+#include <stdexcept>
+
+#include "base/asio_stream.h"
+
+namespace keyferry::base {
+
+namespace asio = boost::asio;
+
+bool is_end_of_stream(const std::error_code& error) { return error == std::error_code(boost::system::error_code(asio::error::eof)); }
+
+std::unique_ptr<Stream> adopt_socket(Loop& loop, Fd socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  std::string peer = "unix";
+  int family = AF_UNIX;
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0) family = address.ss_family;
+  if (family == AF_INET || family == AF_INET6) {
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    asio::ip::tcp::endpoint endpoint;
+    endpoint.resize(length);
+    std::memcpy(endpoint.data(), &address, length);
+    const std::string host = endpoint.address().to_string();
+    peer = (family == AF_INET6 ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
+  }
+  using Socket = asio::generic::stream_protocol::socket;
+  auto object = std::make_shared<Socket>(loop.context());
+  boost::system::error_code error;
+  object->assign(asio::generic::stream_protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP), socket.get(), error);
+  if (error) throw std::runtime_error("cannot watch a socket: " + error.message());
+  static_cast<void>(socket.release());
+  return std::make_unique<AsioStream<Socket>>(std::move(object), std::move(peer));
+}
+
+}  // namespace keyferry::base
