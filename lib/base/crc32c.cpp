@@ -15,7 +15,7 @@ namespace {
 /// A linear map over 32 bits: column i is the image of bit i.
 using Matrix = std::array<std::uint32_t, 32>;
 
-std::uint32_t apply(const Matrix& matrix, std::uint32_t vector) {
+std::uint32_t times(const Matrix& matrix, std::uint32_t vector) {
   std::uint32_t image = 0;
   for (std::size_t bit = 0; vector != 0; ++bit, vector >>= 1U) {
     if ((vector & 1U) != 0) image ^= matrix[bit];
@@ -25,7 +25,7 @@ std::uint32_t apply(const Matrix& matrix, std::uint32_t vector) {
 
 Matrix square(const Matrix& matrix) {
   Matrix result{};
-  for (std::size_t bit = 0; bit < 32; ++bit) result[bit] = apply(matrix, matrix[bit]);
+  for (std::size_t bit = 0; bit < 32; ++bit) result[bit] = times(matrix, matrix[bit]);
   return result;
 }
 
@@ -56,7 +56,7 @@ std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second, std::uin
   Matrix power = one_zero_bit();
   for (int i = 0; i < 3; ++i) power = square(power);
   for (; second_length != 0; second_length >>= 1U) {
-    if ((second_length & 1U) != 0) first = apply(power, first);
+    if ((second_length & 1U) != 0) first = times(power, first);
     power = square(power);
   }
   return first ^ second;

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace keyferry::memory {
+
+/// Where a region stands. registering -> free -> leased -> in_flight -> leased | free | quarantined; quarantined -> free | registering | closed.
+enum class RegionState : std::uint8_t { kRegistering, kFree, kLeased, kInFlight, kQuarantined, kClosed };
+inline constexpr std::size_t kRegionStates = 6;
+
+using RegionIndex = std::uint32_t;
+
+/// Names one lease of one Pool; never used again after its release.
+enum class LeaseId : std::uint64_t {};
+
+/// The whole of what one transfer needs: whole regions, granted at once or not at all.
+struct Lease {
+  LeaseId id{};
+  std::vector<RegionIndex> regions;
+  /// Bytes asked for; the regions hold at least as many.
+  std::uint64_t length = 0;
+};
+
+/// A value's blocking factor: one BLOB.RDMA_* command names at most this many regions (blob-rdma spec 1.4).
+inline constexpr std::size_t kMaxRegionsPerLease = 256;
+
+struct PoolStats {
+  std::uint64_t bytes[kRegionStates] = {};
+  std::uint64_t regions[kRegionStates] = {};
+};
+
+/// The books of the pool: which region is in which state and who holds it. Only the engine's thread touches it, so it has no locks and
+/// no atomics. It never touches the memory itself.
+class Pool {
+ public:
+  /// All regions start as registering: they become free one by one (region_registered) as the registrar gets through them, or all at
+  /// once (all_registered) where there is no fabric.
+  Pool(base::MutableBytes memory, std::uint64_t region_bytes);
+
+  std::uint64_t region_bytes() const { return region_bytes_; }
+  std::size_t region_count() const { return states_.size(); }
+  /// Bytes of regions that are not closed: what a lease could ever have.
+  std::uint64_t usable_bytes() const;
+  base::MutableBytes region(RegionIndex index) const;
+  RegionState state(RegionIndex index) const { return states_[index]; }
+
+  void region_registered(RegionIndex index);
+
+  /// Leases whole regions for `length` bytes (1 .. kMaxRegionsPerLease regions), or nothing: nullopt if too few are free now. O(1) a region.
+  std::optional<Lease> try_lease(std::uint64_t length);
+  /// True if a lease of that length could be granted when everything that is out has come back.
+  bool could_ever_lease(std::uint64_t length) const;
+
+  /// A command that names the lease's regions is about to be written.
+  void set_in_flight(const Lease& lease);
+  /// The command has ended with a reply: the server is done with the memory.
+  void settle(const Lease& lease);
+  /// The command ended without one: nobody may use the memory until the fence has been confirmed.
+  void quarantine(const Lease& lease);
+  /// The fence was confirmed, or nothing had ever been in flight. The regions are free again; from quarantine only through here.
+  void release(Lease lease);
+  /// A fence that failed: the regions are never lent again.
+  void close(Lease lease);
+
+  PoolStats stats() const;
+
+ private:
+  void move(RegionIndex index, RegionState to);
+
+  base::MutableBytes memory_;
+  std::uint64_t region_bytes_;
+  std::vector<RegionState> states_;
+  std::vector<RegionIndex> free_;
+  std::uint64_t counts_[kRegionStates] = {};
+  std::uint64_t next_lease_ = 1;
+};
+
+}  // namespace keyferry::memory
