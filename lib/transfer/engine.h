@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/loop.h"
+#include "base/result.h"
+#include "base/unique_function.h"
+#include "fabric/fabric.h"
+#include "memory/pool_memory.h"
+#include "telemetry/registry.h"
+#include "upstream/connection.h"
+
+namespace keyferry::transfer {
+
+struct EngineOptions {
+  /// How lanes connect; protocol and client name are the engine's business.
+  upstream::ConnectOptions connect;
+  std::size_t lanes = 8;
+  std::size_t warm = 1;
+  base::Duration pool_wait = std::chrono::seconds(60);
+  base::Duration upstream_wait = std::chrono::seconds(5);
+};
+
+/// Memory of the pool that its holder alone may read and write, until it is handed on or destroyed. Move-only; may be moved to another
+/// thread as part of a message. Destroying it tells the engine that this holder is done with the bytes: the engine frees the regions only when
+/// the server is done with them too (R88). It never frees anything by itself.
+class Loan {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    /// Any thread.
+    virtual void returned(std::uint64_t lease) = 0;
+  };
+
+  Loan() = default;
+  Loan(std::shared_ptr<Owner> owner, std::uint64_t lease, std::vector<base::MutableBytes> spans, std::uint64_t length);
+  Loan(Loan&&) noexcept = default;
+  Loan& operator=(Loan&& other) noexcept;
+  ~Loan();
+
+  explicit operator bool() const { return owner_ != nullptr; }
+  std::uint64_t lease() const { return lease_; }
+  /// Bytes of the value; the spans below are cut to exactly that many, in order.
+  std::uint64_t length() const { return length_; }
+  const std::vector<base::MutableBytes>& spans() const { return spans_; }
+
+ private:
+  std::shared_ptr<Owner> owner_;
+  std::uint64_t lease_ = 0;
+  std::vector<base::MutableBytes> spans_;
+  std::uint64_t length_ = 0;
+};
+
+/// What became of a BLOB.RDMA_SET.
+struct SetResult {
+  enum class Kind : std::uint8_t {
+    kStored,
+    /// The server's own error, one that BLOB.TCP_SET gives too: `text` is the whole RESP error line without CR LF ("-OOM ..."), to be passed on.
+    kRefused,
+    /// An error that the TCP form can't give, or no lane to be had: repeat as BLOB.TCP_SET from `loan`. `text` is the reason for fallback_total.
+    kRepeat,
+    /// No reply came: it may have been stored. `text` says what happened.
+    kLost,
+  };
+  Kind kind = Kind::kLost;
+  std::string text;
+  /// Given back with kRepeat only.
+  Loan loan;
+};
+
+/// Bytes that landed and were not looked at yet. A CheckedValue is made from it by hashing all of it (transfer/checked_value.h); nothing else
+/// turns it into something that can be sent to a client (R89).
+struct LandedValue {
+  Loan loan;
+  /// As the server announced them.
+  std::uint64_t length = 0;
+  std::uint32_t crc = 0;
+};
+
+/// What became of a BLOB.RDMA_GET.
+struct GetResult {
+  enum class Kind : std::uint8_t { kLanded, kMissing, kRefused, kRepeat, kLost };
+  Kind kind = Kind::kLost;
+  std::string text;
+  LandedValue value;
+};
+
+/// Moves large values between the pool and the server's fabric by BLOB.RDMA_* (design: engine thread). Every public call may come from any thread:
+/// it posts to the engine's loop, and the answer is posted to `back`. The engine owns the pool's books, the queue for leases and the lanes.
+class Engine {
+ public:
+  /// `fabric` may be null (provider off, or not to be had): then every transfer is kRepeat with `no_fabric_reason`. Fabric and memory outlive the engine.
+  Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason, memory::PoolMemory& memory,
+         telemetry::Registry& metrics);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Starts registration and the warm lanes. `ready` is posted once when the first region is registered and the warm lanes are up or have failed.
+  void start(base::Executor& back, base::Task ready);
+
+  /// True while BLOB.RDMA_* is worth trying; the reason (for fallback_total) if not: "no_fabric", "server_no_fabric", "no_module", ... Lock-free, any thread.
+  bool available() const;
+  std::string_view unavailable_reason() const;
+  /// A value above this many bytes can't be leased (half the pool, 256 regions): it streams as BLOB.TCP_*.
+  std::uint64_t largest_value() const;
+
+  /// Asks for memory for `length` bytes on behalf of one local client. Waits in order of arrival, at most pool_wait. `patient` false: an error at once
+  /// where it would have to wait (a SET whose client has undelivered replies). Answers with a ticket through the return value for cancel().
+  std::uint64_t lease(std::uint64_t client, std::uint64_t length, bool patient, base::Executor& back, base::UniqueFunction<void(base::Result<Loan>)> done);
+  /// Gives up waiting for a lease; one that was granted already comes back by the Loan's own destruction.
+  void cancel_lease(std::uint64_t ticket);
+
+  /// The loan holds the value; crc is the CRC-32C of all of it.
+  void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back, base::UniqueFunction<void(SetResult)> done);
+  /// The loan is the window.
+  void get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done);
+
+  /// Lanes, pool and waiting transfers as JSON for /status.json; posted to `back`.
+  void status(base::Executor& back, base::UniqueFunction<void(std::string)> done);
+
+  /// Closes the lanes, waits for the fences, deregisters. `done` is posted when no registration is left. No further calls.
+  void stop(base::Executor& back, base::Task done);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace keyferry::transfer

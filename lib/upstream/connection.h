@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/result.h"
+#include "base/unique_function.h"
+#include "resp/protocol.h"
+
+namespace keyferry::upstream {
+
+struct Address {
+  std::string host;
+  std::uint16_t port = 0;
+  /// host:port, [host]:port for IPv6: how metrics and messages name a node.
+  std::string text() const;
+};
+
+/// TLS towards the server. Empty strings are "not given": the system's authorities, no client certificate, the host's name.
+struct TlsOptions {
+  std::string ca;
+  std::string cert;
+  std::string key;
+  std::string name;
+};
+
+/// Everything a connection needs from dialling to the end of its handshake.
+struct ConnectOptions {
+  Address address;
+  std::optional<TlsOptions> tls;
+  std::string user = "default";
+  /// Empty: no AUTH is sent.
+  std::string password;
+  resp::Protocol protocol = resp::Protocol::kResp2;
+  int database = 0;
+  /// For resolving, dialling (all addresses in turn) and the handshake together.
+  base::Duration timeout = std::chrono::seconds(5);
+};
+
+/// One RESP connection to a server for one user at a time, after its handshake (HELLO or AUTH, SELECT, CLIENT SETINFO LIB-NAME keyferry /
+/// LIB-VER). Belongs to its loop's thread. Knows nothing of replies: it moves bytes. Channel, bulk exchanges and lanes stand on it.
+class Connection {
+ public:
+  using Callback = base::UniqueFunction<void(base::Result<std::unique_ptr<Connection>>)>;
+  /// Resolves the name anew (R44), tries every address, does the handshake. The error names the node, the step and the cause.
+  static void connect(base::Loop& loop, const ConnectOptions& options, Callback done);
+
+  virtual ~Connection() = default;
+
+  /// Writes all pieces in order (any number). One write at a time. The memory belongs to the connection until `done`; what was written
+  /// when an error comes is unknown.
+  virtual void write(std::vector<base::ConstBytes> pieces, base::UniqueFunction<void(std::error_code)> done) = 0;
+  /// Gives the next bytes from the server (at least one); the view is valid until the next read() or the end of the connection. One read at a time.
+  virtual void read(base::UniqueFunction<void(std::error_code, std::string_view)> done) = 0;
+  /// Handlers under way run with std::errc::operation_canceled.
+  virtual void close() = 0;
+
+  virtual const ConnectOptions& options() const = 0;
+  /// AF_INET or AF_INET6: the fabric endpoint of a lane takes the same (design: names).
+  virtual int family() const = 0;
+  /// The server's id of this connection (CLIENT ID), 0 if it would not tell.
+  virtual std::uint64_t client_id() const = 0;
+};
+
+}  // namespace keyferry::upstream
