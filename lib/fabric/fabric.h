@@ -21,6 +21,8 @@ enum class RegistrationId : std::uint64_t {};
 struct Traits {
   /// As metrics and messages name it: "efa-direct", "tcp", "net".
   std::string provider;
+  /// Why a provider that was asked for first is not the one in use; empty if none was passed over (R67).
+  std::string reason;
   /// libfabric as loaded: file and version, for the log.
   std::string library;
   /// The interface or device, e.g. "lo".
@@ -48,17 +50,38 @@ struct Registration {
   std::uint64_t wire_base = 0;
 };
 
+/// What a Fabric holds and has done, as one reading. Each number has one writer (the fabric thread or the registrar); any thread may read, and numbers of
+/// one reading need not belong to the same instant.
+struct FabricCounters {
+  std::uint64_t endpoints = 0;
+  std::uint64_t av_entries = 0;
+  std::uint64_t registrations = 0;
+  std::uint64_t registered_bytes = 0;
+  /// Time spent in registering, failed attempts included.
+  double registration_seconds = 0;
+  std::uint64_t registration_failures = 0;
+  /// Endpoints and registrations whose closing failed: final, what was lent through them is lost (blob-rdma spec C20).
+  std::uint64_t close_failures = 0;
+  /// Error entries of the completion queue, and failures to read it.
+  std::uint64_t cq_errors = 0;
+  /// Commands written and not yet answered.
+  std::uint64_t owed = 0;
+};
+
 template <typename T>
 using Callback = base::UniqueFunction<void(base::Result<T>)>;
 
 /// The target side of one NIC: a domain, its endpoints and registrations. Any thread may call; each answer is posted to `back`, in the
 /// order in which things happened. The calls only queue: endpoints and the completion queue belong to the fabric's own thread,
 /// registrations to its registrar thread (R76). An interface, so that a scripted fabric can stand in its place in tests.
+/// An executor passed as `back` outlives the Fabric. Destroying the Fabric first carries out and answers all that was called, then closes
+/// what is still open; nothing may call it any more by then. Memory still registered stays mapped until the destructor has returned.
 class Fabric {
  public:
   virtual ~Fabric() = default;
 
   virtual const Traits& traits() const = 0;
+  virtual FabricCounters counters() const = 0;
 
   /// A new endpoint with an address book of its own, ready to be named in a HELLO.
   virtual void open_endpoint(base::Executor& back, Callback<Endpoint> done) = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace keyferry::memory {
 
-/// Where a region stands. registering -> free -> leased -> in_flight -> leased | free | quarantined; quarantined -> free | registering | closed.
+/// Where a region stands. registering -> free | closed; free -> leased; leased -> in_flight | free; in_flight -> leased | quarantined;
+/// quarantined -> free | registering | closed. From in_flight there is no way to free but through settle() or quarantine() (R88).
 enum class RegionState : std::uint8_t { kRegistering, kFree, kLeased, kInFlight, kQuarantined, kClosed };
 inline constexpr std::size_t kRegionStates = 6;
 
@@ -33,6 +35,9 @@ inline constexpr std::size_t kMaxRegionsPerLease = 256;
 struct PoolStats {
   std::uint64_t bytes[kRegionStates] = {};
   std::uint64_t regions[kRegionStates] = {};
+
+  std::uint64_t bytes_in(RegionState state) const { return bytes[static_cast<std::size_t>(state)]; }
+  std::uint64_t regions_in(RegionState state) const { return regions[static_cast<std::size_t>(state)]; }
 };
 
 /// The books of the pool: which region is in which state and who holds it. Only the engine's thread touches it, so it has no locks and
@@ -50,7 +55,12 @@ class Pool {
   base::MutableBytes region(RegionIndex index) const;
   RegionState state(RegionIndex index) const { return states_[index]; }
 
+  /// The region's registration has succeeded, at the start or after renew().
   void region_registered(RegionIndex index);
+  /// The region's registration has failed: it is never lent.
+  void region_failed(RegionIndex index);
+  /// Where there is no fabric: every region that is still registering becomes free.
+  void all_registered();
 
   /// Leases whole regions for `length` bytes (1 .. kMaxRegionsPerLease regions), or nothing: nullopt if too few are free now. O(1) a region.
   std::optional<Lease> try_lease(std::uint64_t length);
@@ -63,22 +73,34 @@ class Pool {
   void settle(const Lease& lease);
   /// The command ended without one: nobody may use the memory until the fence has been confirmed.
   void quarantine(const Lease& lease);
-  /// The fence was confirmed, or nothing had ever been in flight. The regions are free again; from quarantine only through here.
+  /// The fence was confirmed, or nothing is in flight (never was, or settled). The regions are free again.
   void release(Lease lease);
-  /// A fence that failed: the regions are never lent again.
+  /// The fence was confirmed and their registrations are closed: quarantined regions wait for new ones (region_registered, region_failed).
+  void renew(Lease lease);
+  /// A fence that failed: quarantined regions are never lent again.
   void close(Lease lease);
 
   PoolStats stats() const;
+  /// How often a caller asked for a change that the states don't allow. Such a call changes nothing, so that memory is rather lost than
+  /// lent twice; with KEYFERRY_DEBUG it aborts.
+  std::uint64_t illegal_transitions() const { return illegal_transitions_; }
 
  private:
+  std::size_t regions_for(std::uint64_t length) const;
+  bool held_in(const Lease& lease, std::initializer_list<RegionState> states);
+  bool allowed(RegionIndex index, RegionState from);
+  void illegal(const char* what);
   void move(RegionIndex index, RegionState to);
 
   base::MutableBytes memory_;
   std::uint64_t region_bytes_;
   std::vector<RegionState> states_;
+  /// Which lease holds a region, so that a lease that was given back can't move regions that another has by now.
+  std::vector<LeaseId> holders_;
   std::vector<RegionIndex> free_;
   std::uint64_t counts_[kRegionStates] = {};
   std::uint64_t next_lease_ = 1;
+  std::uint64_t illegal_transitions_ = 0;
 };
 
 }  // namespace keyferry::memory
