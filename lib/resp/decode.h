@@ -27,7 +27,9 @@ struct DecodeResult {
   bool ok() const { return status == Status::kOk; }
 };
 
-/// Decodes the frame at the start of `bytes`; more may follow it. Accepts what ReplyScanner accepts. Any thread.
+/// Decodes the frame at the start of `bytes`; more may follow it. Refuses what ReplyScanner refuses, and contents that
+/// have no value: an integer beyond 64 bits, a malformed double or big number, a verbatim string without its format. A
+/// line that has not ended yet is incomplete, whatever it holds. Any thread.
 DecodeResult decode(std::string_view bytes, const DecodeLimits& limits = {});
 
 }  // namespace keyferry::resp

@@ -28,7 +28,8 @@ class ReplyScanner {
  public:
   struct Step {
     enum class Event : uint8_t { kNeedMore, kFrameEnd, kError };
-    size_t consumed = 0;  ///< kNeedMore: all; kFrameEnd: up to and with the frame's last byte; kError: up to the offending byte
+    size_t consumed =
+        0;  ///< kNeedMore: all; kFrameEnd: up to and with the frame's last byte; kError: up to the offending byte
     Event event = Event::kNeedMore;
   };
 
@@ -38,8 +39,8 @@ class ReplyScanner {
   /// Takes bytes up to the end of the current frame. Call it again with the rest of the chunk for the next one.
   Step scan(std::string_view chunk);
 
-  /// Type byte of the current frame, or of the last one between frames: '>' is a push and out of band (R5). An attribute in
-  /// front is not the type. 0 before it is known.
+  /// Type byte of the current frame, or of the last one between frames: '>' is a push and out of band (R5). An
+  /// attribute in front is not the type. 0 before it is known.
   char type() const { return type_; }
 
   /// Longest bulk announced so far in the current (between frames: last) frame, known from its header on. Bytes.
@@ -52,20 +53,30 @@ class ReplyScanner {
   std::string_view error() const { return error_; }
 
  private:
-  enum class State : uint8_t { kType, kText, kTextCr, kNumber, kNumberLf, kScalar, kScalarLf, kBody, kBodyCr, kBodyLf, kFailed };
+  enum class State : uint8_t {
+    kType,
+    kText,
+    kTextCr,
+    kNumber,
+    kNumberLf,
+    kScalar,
+    kScalarLf,
+    kBody,
+    kBodyCr,
+    kBodyLf,
+    kFailed
+  };
   struct Level {
     uint64_t left;
     bool attribute;
   };
 
   bool take_type(char byte);
-  bool take_number(char byte);
-  bool take_scalar(char byte);
+  bool take_number(std::string_view chunk, size_t& at);
+  bool take_scalar(std::string_view chunk, size_t& at);
   bool end_number();
-  bool end_scalar();
   bool open_aggregate(uint64_t count);
   void end_element();
-  size_t skip_text(std::string_view chunk, size_t at);
   bool step(std::string_view chunk, size_t& at);
   bool fail(std::string text);
 

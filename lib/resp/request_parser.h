@@ -11,21 +11,23 @@
 
 namespace keyferry::resp {
 
-/// What one client may send. Sizes in bytes. Each limit is checked on a header, before a byte of the body is taken (R11).
+/// What one client may send. Sizes in bytes. Each limit is checked on a header, before a byte of the body is taken
+/// (R11).
 struct RequestLimits {
-  size_t max_args = 1024 * 1024;                       ///< arguments of one command, its name included
-  uint64_t max_bulk = 512ULL * 1024 * 1024;            ///< one argument (Valkey's proto-max-bulk-len)
-  size_t max_inline = 64 * 1024;                       ///< an inline line, or the header of a count or a length (R3)
-  uint64_t body_threshold = 64 * 1024;                 ///< arguments longer than this are offered with kBody
-  uint64_t max_command_bytes = 64ULL * 1024 * 1024;    ///< one command held in the caller's buffer, headers included
-  bool authenticated = true;                           ///< false: Valkey's bounds for strangers, 10 arguments of 16384 bytes
+  size_t max_args = 1024 * 1024;                     ///< arguments of one command, its name included
+  uint64_t max_bulk = 512ULL * 1024 * 1024;          ///< one argument (Valkey's proto-max-bulk-len)
+  size_t max_inline = 64 * 1024;                     ///< an inline line, or the header of a count or a length (R3)
+  uint64_t body_threshold = 64 * 1024;               ///< arguments longer than this are offered with kBody
+  uint64_t max_command_bytes = 64ULL * 1024 * 1024;  ///< one command held in the caller's buffer, headers included
+  bool authenticated = true;  ///< false: Valkey's bounds for strangers, 10 arguments of 16384 bytes
 };
 
 /// Incremental parser of what clients send: RESP arrays of bulk strings, and inline commands.
 ///
 /// The caller owns the input buffer; the parser keeps offsets only, so the buffer may move between two calls. The input
 /// always starts at the first byte of the current command and only grows until next(). No byte is looked at twice, so a
-/// command that trickles in costs no more than one that arrives whole, and how the input was cut never changes the result (R9).
+/// command that trickles in costs no more than one that arrives whole, and how the input was cut never changes the
+/// result (R9).
 ///
 /// Errors: kError is final, error() has Valkey's own text; the caller answers with it and closes that client.
 /// Memory: offsets of the current command's arguments (and the unquoted text of an inline one), given back when large.
@@ -53,21 +55,22 @@ class RequestParser {
   /// Goes on with the current command. Called again after kCommand or kSkip without next() it repeats its answer.
   Event parse(std::string_view input);
 
-  /// After kCommand / kSkip: bytes of the input that the command takes. After body_taken(): counted from the new input's start.
+  /// After kCommand / kSkip: bytes of the input that the command takes. After body_taken(): counted from the new
+  /// input's start.
   size_t size() const { return position_; }
 
   /// Number of arguments that the command declared; 0 before that is known.
   size_t argc() const { return argc_; }
 
-  /// The complete arguments so far, as views into `input` (an inline command's: into the parser). Valid until the buffer
-  /// moves or the parser is called again. After body_taken() only those behind the body taken last.
+  /// The complete arguments so far, as views into `input` (an inline command's: into the parser). Valid until the
+  /// buffer moves or the parser is called again. After body_taken() only those behind the body taken last.
   std::span<const std::string_view> args(std::string_view input);
 
   /// True for an inline command, which has no array form on the wire: forward it with append_command().
   bool is_inline() const { return inline_; }
 
-  // --- kBody: an argument longer than limits.body_threshold, or one with which the command outgrows max_command_bytes ---
-  // The caller chooses one of:
+  // --- kBody: an argument longer than limits.body_threshold, or one with which the command outgrows max_command_bytes
+  // --- The caller chooses one of:
   //   a) parse() again: the argument is buffered like any other (an error if must_stream());
   //   b) take body_length() + 2 bytes from body_offset() on itself, check the last two with body_ends_well(), then call
   //      body_taken() and go on with parse() on an input that starts right behind them; if body_index() + 1 == argc()
@@ -84,14 +87,18 @@ class RequestParser {
   bool body_ends_well(std::string_view two_bytes);
   void body_taken();
 
-  /// From the byte at body_offset() + `taken` on the rest of the command goes through stream(). `taken`: bytes of the body
-  /// and its CRLF that the caller took already (to drop the rest of a command that failed in mid-body); at most body_length() + 2.
+  /// From the byte at body_offset() + `taken` on the rest of the command goes through stream(). `taken`: bytes of the
+  /// body and its CRLF that the caller took already (to drop the rest of a command that failed in mid-body); at most
+  /// body_length() + 2. With all of them taken the command may be over already: call stream() at once, with an empty
+  /// chunk if there is nothing yet.
   void begin_stream(uint64_t taken = 0);
 
-  /// Finds the command's end without keeping bytes. Later arguments of any number and size pass; max_args and max_bulk hold.
+  /// Finds the command's end without keeping bytes. Later arguments of any number and size pass; max_args and max_bulk
+  /// hold.
   StreamStep stream(std::string_view chunk);
 
-  /// After kCommand, kSkip or a finished stream: ready for the next command, whose first byte is the next input's first.
+  /// After kCommand, kSkip or a finished stream: ready for the next command, whose first byte is the next input's
+  /// first.
   void next();
 
   /// Valkey's text without "-ERR ", e.g. "Protocol error: invalid bulk length". Empty without an error.
@@ -102,17 +109,29 @@ class RequestParser {
   const RequestLimits& limits() const { return limits_; }
 
  private:
-  enum class State : uint8_t { kStart, kCountLine, kInlineLine, kLengthLine, kOffered, kBody, kCommand, kSkip, kStream, kFailed };
-  enum class StreamState : uint8_t { kLengthLine, kBody, kBodyCr, kBodyLf };
+  enum class State : uint8_t {
+    kStart,
+    kCountLine,
+    kInlineLine,
+    kLengthLine,
+    kOffered,
+    kBody,
+    kCommand,
+    kSkip,
+    kStream,
+    kFailed
+  };
+  enum class StreamState : uint8_t { kLengthLine, kBody, kBodyLf };
 
   Event fail(std::string_view text);
   Event parse_count(std::string_view input);
   Event parse_inline(std::string_view input);
   Event parse_arguments(std::string_view input);
-  Event parse_body(std::string_view input);
-  bool accept_length(std::string_view line);
+  Event parse_length(std::string_view input);
+  bool accept_line(std::string_view line, char after);
   bool accept_length(uint64_t length);
-  StreamStep stream_line(std::string_view chunk, size_t from);
+  void stream_length(std::string_view chunk, size_t& at);
+  void end_streamed_body();
   void start_line(size_t at);
 
   RequestLimits limits_;
@@ -123,7 +142,7 @@ class RequestParser {
   size_t position_ = 0;  ///< first byte not yet accounted for
   size_t scanned_ = 0;   ///< first byte in which the end of the current line was not looked for
   size_t argc_ = 0;
-  size_t index_ = 0;     ///< argument being read
+  size_t index_ = 0;  ///< argument being read
   uint64_t body_length_ = 0;
   uint64_t stream_left_ = 0;
   StreamedLine stream_line_;

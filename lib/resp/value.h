@@ -31,15 +31,13 @@ struct Value {
   bool boolean = false;
   int64_t integer = 0;
   double real = 0;
-  std::string text;
-  std::string format;              ///< of a verbatim string: three bytes, "txt" or "mkd"
+  std::string text;    ///< the bytes of whatever is text on the wire, without type, length and format
+  std::string format;  ///< of a verbatim string: three bytes, "txt" or "mkd"
   std::vector<Value> children;
   std::vector<Value> attributes;  ///< what a preceding `|` frame said about it: key, value, key, value, ...
 
   bool is_null() const { return kind == Kind::kNull; }
   bool is_error() const { return kind == Kind::kError || kind == Kind::kBlobError; }
-  /// The bytes of anything that is text on the wire: simple, bulk, verbatim, errors, big numbers.
-  const std::string& str() const { return text; }
 };
 
 /// Equal in all that the wire says; NaN equals NaN.

@@ -12,12 +12,13 @@
 
 namespace keyferry::resp {
 
-// Each function appends to `out`; nothing else is touched, so any thread may call them on its own string. What RESP2 lacks is
-// written in the form that Valkey gives a RESP2 client, from one table (R4, R12):
-//   null -> $-1 / *-1, map -> array of twice the length, set and push -> array, boolean -> :1 / :0, double and big number -> bulk,
-//   verbatim -> bulk without its format, blob error -> simple error, attribute -> nothing.
+// Each function appends to `out`; nothing else is touched, so any thread may call them on its own string. What RESP2
+// lacks is written in the form that Valkey gives a RESP2 client, from one table (R4, R12):
+//   null -> $-1 / *-1, map -> array of twice the length, set and push -> array, boolean -> :1 / :0, double and big
+//   number -> bulk, verbatim -> bulk without its format, blob error -> simple error, attribute -> nothing.
 
-/// Status and error lines. CR and LF become blanks, so no text can break the framing. An error's text starts with its code: "ERR ...".
+/// Status and error lines. CR and LF become blanks, so no text can break the framing. An error's text starts with its
+/// code: "ERR ...".
 void append_simple(std::string& out, std::string_view text);
 void append_error(std::string& out, std::string_view text);
 
