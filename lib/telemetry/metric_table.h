@@ -32,7 +32,7 @@
   X(kChecksumMismatchTotal, kCounter, "checksum_mismatch_total", "Values whose length or CRC-32C was wrong and were not used.", "op")     \
   X(kFabricEndpoints, kGauge, "fabric_endpoints", "Fabric endpoints open now.")                                                           \
   X(kFabricAddresses, kGauge, "fabric_addresses", "Peers' addresses in the endpoints' address books.")                                    \
-  X(kOldestRequestSeconds, kGauge, "oldest_request_seconds", "Age of the oldest request that has no reply yet.")                          \
+  X(kOldestRequestSeconds, kGaugeMax, "oldest_request_seconds", "Age of the oldest request that has no reply yet.")                       \
   X(kFallbackTotal, kCounter, "fallback_total", "Uses of less than what was wanted, by reason.", "from", "to", "reason")                  \
   X(kLoopStallSeconds, kGauge, "loop_stall_seconds", "Time that a thread's loop took, or takes by now, to answer the admin thread.",      \
     "thread")
@@ -43,7 +43,8 @@ namespace keyferry::telemetry {
 enum class Metric : std::uint8_t { KEYFERRY_METRICS(KEYFERRY_METRIC_ENUMERATOR) };
 #undef KEYFERRY_METRIC_ENUMERATOR
 
-enum class MetricKind : std::uint8_t { kCounter, kGauge, kHistogram };
+/// kGaugeMax is a gauge to Prometheus too; of several shards' values the largest is shown, where those of kGauge are summed.
+enum class MetricKind : std::uint8_t { kCounter, kGauge, kGaugeMax, kHistogram };
 
 /// One line of the table. `name` is whole, with the prefix.
 struct MetricInfo {
