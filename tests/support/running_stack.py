@@ -16,14 +16,15 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from wire import Wire
 
 STACK = pathlib.Path(__file__).resolve().parent / "stack"
 # Bounds after which a test gives up waiting for something that should happen at once; generous, since sanitizers on a busy machine are slow.
 PATIENCE = float(os.environ.get("KEYFERRY_TEST_PATIENCE", "60"))
 
 
-def wait_until(condition, what, seconds=PATIENCE):
-    """Asks until condition() is true and returns what it gave; fails the test after `seconds`, naming what was waited for and last seen."""
+def wait_until(condition, what, evidence=None, seconds=PATIENCE):
+    """Asks until condition() is true and returns what it gave; fails the test after `seconds`, naming what was waited for and what evidence() saw."""
     limit = time.monotonic() + seconds
     pause = 0.002
     while True:
@@ -31,7 +32,7 @@ def wait_until(condition, what, seconds=PATIENCE):
         if seen:
             return seen
         if time.monotonic() > limit:
-            pytest.fail(f"waited {seconds:.0f} s in vain for: {what}; last seen: {seen!r}")
+            pytest.fail(f"waited {seconds:.0f} s in vain for: {what}; last seen: {evidence() if evidence else seen!r}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
 
@@ -90,6 +91,14 @@ class Stack:
         return self._keep(redis.Redis(host="127.0.0.1", port=self.valkey_port, protocol=protocol, retry=Retry(NoBackoff(), 0),
                                       **{"socket_timeout": PATIENCE, **options}))
 
+    def wire(self, unix=False, protocol=2, direct=False, timeout=PATIENCE):
+        """A bare connection (wire.py) through keyferryd, or straight to the server."""
+        link = Wire(("127.0.0.1", self.valkey_port) if direct else self.unix if unix else ("127.0.0.1", self.port), timeout)
+        self._clients.append(link)
+        if protocol == 3:
+            link.call("HELLO", 3)
+        return link
+
     def _keep(self, client):
         self._clients.append(client)
         return client
@@ -139,7 +148,7 @@ class Stack:
         self.start_valkey()
 
     def wait_ready(self):
-        wait_until(lambda: self.http("/readyz")[0] == 200, "/readyz to answer 200")
+        wait_until(lambda: self.http("/readyz")[0] == 200, "/readyz to answer 200", lambda: self.http("/readyz"))
 
     def wait_quiet(self):
         """Every byte of the pool is free again: nothing leased, in flight or quarantined. Returns the metrics of that moment."""
@@ -149,7 +158,7 @@ class Stack:
             busy = {state: seen.total("pool_bytes", state=state) for state in ("leased", "in_flight", "quarantined")}
             return seen if not any(busy.values()) and seen.total("pool_bytes", state="free") > 0 else None
 
-        return wait_until(quiet, f"the pool to be free again; /metrics has {self.pool_bytes()}")
+        return wait_until(quiet, "the pool to be free again", self.pool_bytes)
 
     def pool_bytes(self):
         return {dict(labels)["state"]: value for labels, value in self.metrics().get("keyferry_pool_bytes", {}).items()}
