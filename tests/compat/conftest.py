@@ -3,7 +3,7 @@
 import uuid
 
 import pytest
-from ways import Way
+from client_ways import Way
 
 
 @pytest.fixture(params=["tcp", "unix"])

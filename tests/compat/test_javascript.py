@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from bring import bring
-from ways import MIB, bytes_of, digest
+from client_ways import MIB, bytes_of, digest
 
 CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
 SIZES = [MIB, 8 * MIB]

@@ -4,7 +4,7 @@ import concurrent.futures
 
 import pytest
 import redis
-from ways import MIB, bytes_of, digest
+from client_ways import MIB, bytes_of, digest
 
 SIZES = [MIB, 8 * MIB]
 
