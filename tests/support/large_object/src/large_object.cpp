@@ -1,0 +1,28 @@
+#include "large_object.h"
+
+#include <atomic>
+
+#include "counters.h"
+#include "valkey_api.h"
+
+namespace keyferry::large_object {
+
+std::unique_ptr<Buffer> Buffer::allocate(std::size_t size, std::uint64_t limit) {
+  if (limit != 0 && read(counters.allocated_bytes) + size > limit) return nullptr;
+  void* memory = ValkeyModule_TryAlloc(size);
+  if (memory == nullptr) return nullptr;
+  add(counters.allocated_bytes, size);
+  return std::unique_ptr<Buffer>(new Buffer(static_cast<std::byte*>(memory), size));
+}
+
+Buffer::~Buffer() {
+  ValkeyModule_Free(data_);
+  subtract(counters.allocated_bytes, size_);
+}
+
+std::uint64_t next_object_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace keyferry::large_object
