@@ -243,6 +243,7 @@ void RequestParser::begin_stream(uint64_t taken) {
   stream_left_ = body_length_ - std::min(taken, body_length_);
   stream_state_ = StreamState::kBody;
   if (taken > body_length_) {
+    stream_end_[0] = '\r';
     stream_state_ = StreamState::kBodyLf;
     if (taken > body_length_ + 1) end_streamed_body();
   }
@@ -291,15 +292,12 @@ RequestParser::StreamStep RequestParser::stream(std::string_view chunk) {
       const uint64_t step = std::min<uint64_t>(stream_left_, chunk.size() - at);
       stream_left_ -= step;
       at += static_cast<size_t>(step);
+    } else if (stream_state_ == StreamState::kBody) {
+      stream_end_[0] = chunk[at++];
+      stream_state_ = StreamState::kBodyLf;
     } else {
-      const bool cr = stream_state_ == StreamState::kBody;
-      if (chunk[at++] != (cr ? '\r' : '\n')) {
-        fail("invalid CRLF in request");
-      } else if (cr) {
-        stream_state_ = StreamState::kBodyLf;
-      } else {
-        end_streamed_body();
-      }
+      stream_end_[1] = chunk[at++];
+      if (body_ends_well({stream_end_.data(), stream_end_.size()})) end_streamed_body();
     }
   }
   if (state_ == State::kFailed) return {at, false, true};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -145,6 +146,7 @@ class RequestParser {
   size_t index_ = 0;  ///< argument being read
   uint64_t body_length_ = 0;
   uint64_t stream_left_ = 0;
+  std::array<char, 2> stream_end_{};  ///< judged together, so that streaming and buffering fail at the same byte
   StreamedLine stream_line_;
   std::vector<ArgumentRange> arguments_;
   std::vector<std::string_view> views_;
