@@ -6,6 +6,9 @@ if(KEYFERRY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${KEYFERRY_CCACHE})
 endif()
 
+# One kind of code everywhere, so that libraries and programs share the precompiled header (CMake's own switch would tell them apart).
+add_compile_options(-fPIC)
+
 add_library(keyferry_compile INTERFACE)
 target_compile_options(keyferry_compile INTERFACE -Wall -Wextra -Wconversion -Wshadow -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

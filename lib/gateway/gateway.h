@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "gateway/listener.h"
+#include "gateway/worker.h"
+
+namespace keyferry::gateway {
+
+/// The side of the daemon that local clients see: workers and listeners. Constructed, drained and destroyed by the main thread; listeners run on the first
+/// worker's thread and give each client to the worker that has the fewest (R43).
+class Gateway {
+ public:
+  /// Throws std::runtime_error if a listener can't be opened. `workers` >= 1, `most_clients` is limits.clients.
+  Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine, telemetry::Registry& metrics);
+  ~Gateway();
+
+  void listen(const std::vector<ListenOptions>& listeners);
+  /// Stops listening, lets clients finish, closes those that are left after `limit`; `done` is posted to `back`.
+  void drain(base::Duration limit, base::Executor& back, base::Task done);
+  std::size_t clients() const;
+  const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
+
+ private:
+  void place(base::Fd socket, std::string_view transport);
+
+  const std::size_t most_clients_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  /// Only the first worker's thread counts.
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace keyferry::gateway

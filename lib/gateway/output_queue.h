@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/unique_function.h"
+#include "transfer/checked_value.h"
+
+namespace keyferry::gateway {
+
+/// What a client is to be sent, in order: text of our own and values that lie in the pool. The queue owns both until they are written; a value's
+/// lease goes back when its last byte was taken by the socket. Belongs to the worker's thread.
+class OutputQueue {
+ public:
+  void append(std::string_view bytes);
+  /// The value as one bulk string: header, the bytes straight out of the pool, CR LF.
+  void append_value(transfer::CheckedValue value);
+
+  bool empty() const { return items_.empty(); }
+  /// Bytes held in memory of the process; what lies in the pool is bounded by the pool and not counted.
+  std::size_t buffered() const { return buffered_; }
+  /// True while a value of the pool waits for the client.
+  bool holds_value() const { return values_ != 0; }
+
+  /// The next bytes to write, as spans that stay valid until written().
+  std::span<const base::ConstBytes> gather(std::size_t most_spans);
+  /// The socket took this many bytes of what gather() gave.
+  void written(std::size_t bytes);
+  /// Called with the time from append_value() to the value's last byte being taken.
+  void on_value_written(base::UniqueFunction<void(base::Duration)> observer) { observer_ = std::move(observer); }
+  /// Drops everything; only when no write is under way.
+  void clear();
+
+ private:
+  struct Text {
+    std::string bytes;
+    /// Set while a write may be reading it: it must not grow, as growing moves its bytes.
+    bool lent = false;
+  };
+  struct Value {
+    transfer::CheckedValue value;
+    base::TimePoint since;
+  };
+  using Item = std::variant<Text, Value>;
+
+  void gather_value(const transfer::CheckedValue& value, std::size_t skip, std::size_t most_spans);
+
+  std::deque<Item> items_;
+  /// Bytes of the first item that were written already.
+  std::size_t front_written_ = 0;
+  std::size_t buffered_ = 0;
+  std::size_t values_ = 0;
+  std::vector<base::ConstBytes> spans_;
+  base::UniqueFunction<void(base::Duration)> observer_;
+};
+
+}  // namespace keyferry::gateway

@@ -1,0 +1,89 @@
+#include "gateway/reply_slots.h"
+
+namespace keyferry::gateway {
+
+std::string_view name_of(CommandClass command_class) {
+  switch (command_class) {
+    case CommandClass::kOrdinary: return "ordinary";
+    case CommandClass::kLocal: return "local";
+    case CommandClass::kTransferSet: return "transfer_set";
+    case CommandClass::kTransferGet: return "transfer_get";
+    case CommandClass::kBulk: return "bulk";
+  }
+  return "unknown";
+}
+
+SlotTag ReplySlots::open(CommandClass command_class, base::TimePoint now) {
+  slots_.push_back(Slot{.command_class = command_class, .opened = now, .bytes = {}, .value = {}});
+  return first_ + slots_.size() - 1;
+}
+
+void ReplySlots::append(SlotTag tag, std::string_view bytes) {
+  Slot& slot = slots_[tag - first_];
+  if (is_oldest(tag)) {
+    slot.begun = true;
+    output_.append(bytes);
+  } else {
+    slot.bytes.append(bytes);
+    buffered_ += bytes.size();
+  }
+}
+
+void ReplySlots::append_value(SlotTag tag, transfer::CheckedValue value) {
+  Slot& slot = slots_[tag - first_];
+  if (is_oldest(tag)) {
+    slot.begun = true;
+    output_.append_value(std::move(value));
+  } else {
+    slot.value = std::move(value);
+  }
+}
+
+bool ReplySlots::retract(SlotTag tag) {
+  Slot& slot = slots_[tag - first_];
+  if (slot.begun) return false;
+  buffered_ -= slot.bytes.size();
+  slot.bytes.clear();
+  slot.value.reset();
+  return true;
+}
+
+void ReplySlots::finish(SlotTag tag) {
+  slots_[tag - first_].done = true;
+  drain();
+}
+
+void ReplySlots::drain() {
+  while (!slots_.empty()) {
+    if (!slots_.front().done) return;
+    slots_.pop_front();
+    ++first_;
+    if (slots_.empty()) return;
+    // The next one is the oldest now: what it has gathered may leave, finished or not.
+    Slot& next = slots_.front();
+    if (!next.bytes.empty()) {
+      next.begun = true;
+      buffered_ -= next.bytes.size();
+      output_.append(next.bytes);
+      next.bytes = {};
+    }
+    if (next.value) {
+      next.begun = true;
+      output_.append_value(std::move(*next.value));
+      next.value.reset();
+    }
+  }
+}
+
+std::optional<base::TimePoint> ReplySlots::oldest() const {
+  if (slots_.empty()) return std::nullopt;
+  return slots_.front().opened;
+}
+
+void ReplySlots::clear() {
+  first_ += slots_.size();
+  slots_.clear();
+  buffered_ = 0;
+}
+
+}  // namespace keyferry::gateway

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "gateway/output_queue.h"
+#include "transfer/checked_value.h"
+
+namespace keyferry::gateway {
+
+/// Names the reply to one command of one client.
+using SlotTag = std::uint64_t;
+
+/// What a command counts as in commands_total and command_seconds.
+enum class CommandClass : std::uint8_t { kOrdinary, kLocal, kTransferSet, kTransferGet, kBulk };
+inline constexpr std::size_t kCommandClasses = 5;
+std::string_view name_of(CommandClass command_class);
+
+/// Keeps a client's replies in the order of its commands (R9, R20): whatever order they are finished in, they reach the output in order, and each command has
+/// exactly one. Belongs to the worker's thread.
+class ReplySlots {
+ public:
+  explicit ReplySlots(OutputQueue& output) : output_(output) {}
+
+  SlotTag open(CommandClass command_class, base::TimePoint now);
+  /// Bytes of a reply. They go straight to the output when the slot is the oldest, and wait in it otherwise.
+  void append(SlotTag tag, std::string_view bytes);
+  void append_value(SlotTag tag, transfer::CheckedValue value);
+  /// Takes back what was appended. False if some of it has gone to the output already.
+  bool retract(SlotTag tag);
+  /// The reply is complete.
+  void finish(SlotTag tag);
+
+  bool is_oldest(SlotTag tag) const { return tag == first_; }
+  /// Replies that are not complete or wait behind one that isn't.
+  std::size_t open_count() const { return slots_.size(); }
+  /// Bytes waiting in slots.
+  std::size_t buffered() const { return buffered_; }
+  /// When the oldest open command began; nullopt if none is open.
+  std::optional<base::TimePoint> oldest() const;
+  CommandClass command_class(SlotTag tag) const { return slots_[tag - first_].command_class; }
+  base::TimePoint opened(SlotTag tag) const { return slots_[tag - first_].opened; }
+  void clear();
+
+ private:
+  struct Slot {
+    CommandClass command_class;
+    base::TimePoint opened;
+    bool done = false;
+    bool begun = false;
+    std::string bytes;
+    std::optional<transfer::CheckedValue> value;
+  };
+
+  void drain();
+
+  OutputQueue& output_;
+  std::deque<Slot> slots_;
+  SlotTag first_ = 0;
+  std::size_t buffered_ = 0;
+};
+
+}  // namespace keyferry::gateway

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/stream.h"
+#include "gateway/input_buffer.h"
+#include "gateway/operation.h"
+#include "gateway/output_queue.h"
+#include "gateway/reply_slots.h"
+#include "gateway/worker_context.h"
+#include "resp/request_parser.h"
+#include "upstream/channel.h"
+
+namespace keyferry::gateway {
+
+/// One local client. Executes its commands in program order, as the server would: ordinary commands are pipelined on one shared channel, a
+/// command that needs more (Operation) starts when everything before it is answered, and only consecutive large GETs overlap (design: Session).
+/// Belongs to its worker's thread. Owned by the worker; lives on after the client has gone until every reply it asked for has come.
+class Session final : public upstream::ReplySink, public std::enable_shared_from_this<Session> {
+ public:
+  /// What the client has told about itself; answered here, never sent upstream in this version.
+  struct ClientState {
+    std::uint64_t id = 0;
+    resp::Protocol protocol = resp::Protocol::kResp2;
+    std::string name;
+    std::string library_name;
+    std::string library_version;
+  };
+
+  Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id, std::string_view listener_transport);
+  ~Session() override;
+
+  void start();
+  /// Once a second: stall, idle time (limits.stall, limits.client_idle).
+  void tick(base::TimePoint now);
+  /// Ends the connection now; what is under way runs to its end without it.
+  void close(std::string_view reason);
+  /// Nothing is owed to it any more: the worker may drop it.
+  bool finished() const { return closed_ && outstanding_ == 0 && operations_.empty() && !reading_ && !writing_; }
+  /// No command is under way and nothing waits to be written: it may be closed without harm.
+  bool idle() const { return slots_.open_count() == 0 && output_.empty() && input_.size() == 0; }
+  std::optional<base::TimePoint> oldest_request() const { return slots_.oldest(); }
+
+  // --- for operations and local commands -------------------------------------------------------------------------------------------------------
+
+  WorkerContext& worker() { return worker_; }
+  ClientState& client() { return client_; }
+  resp::RequestParser& parser() { return parser_; }
+  bool closed() const { return closed_; }
+  /// Replies of this client wait to be taken by it.
+  bool has_undelivered() const { return !output_.empty(); }
+  /// No more should be queued for this client now; output_drained() tells when it may go on.
+  bool output_full() const;
+
+  void reply(SlotTag tag, std::string_view bytes);
+  void reply_error(SlotTag tag, std::string_view text);
+  void reply_value(SlotTag tag, transfer::CheckedValue value);
+  bool retract_reply(SlotTag tag) { return slots_.retract(tag); }
+  void finish_reply(SlotTag tag);
+  /// An error that ends the conversation: it is queued and the client is closed when all has been written.
+  void protocol_error(std::string_view text);
+  void close_after_output();
+
+  /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
+  upstream::Channel& channel();
+
+  /// What was read and not used yet, for the operation that owns the input.
+  std::string_view input() const { return input_.view(); }
+  void consume_input(std::size_t bytes);
+  /// Reads more into the input; `on_data` runs when there is some. Not called when the client goes away: client_gone() is.
+  void read_input(std::size_t capacity, base::Task on_data);
+  /// Reads straight into memory that the caller keeps until the callback is gone, run or not. 0 bytes: something is in input() instead, a read of the
+  /// session's own having been under way.
+  void read_into(std::vector<base::MutableBytes> memory, base::UniqueFunction<void(std::size_t)> on_data);
+  /// The command's last byte was consumed: the session parses on.
+  void input_done();
+
+  void operation_done(Operation& operation);
+  /// `next` takes the place of `old`, which has ended.
+  void continue_with(Operation& old, std::shared_ptr<Operation> next);
+  /// A GET got, gave up or no longer needs its lease: the next one's turn.
+  void advance_gets();
+
+  // --- ReplySink: ordinary commands on the shared channel --------------------------------------------------------------------------------------
+
+  bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) override;
+  void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
+
+ private:
+  void process();
+  bool may_go_on() const;
+  bool take_command();
+  bool take_body();
+  bool dispatch(std::span<const std::string_view> args, std::string_view raw);
+  bool forward(std::span<const std::string_view> args, std::string_view raw);
+  bool ordinary_may_start() const;
+  bool operation_may_start(bool get) const;
+  bool start_large_set();
+  void start_operation(std::shared_ptr<Operation> operation, bool owns_input);
+  void refuse(std::string_view text);
+  void refuse_large(std::string_view text);
+  void end_command(std::size_t bytes);
+
+  void read_more();
+  void start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data);
+  void on_end_of_input();
+  void schedule_flush();
+  void flush();
+  void on_written(std::error_code error, std::size_t bytes);
+  void after_output();
+  void account();
+
+  WorkerContext& worker_;
+  std::unique_ptr<base::Stream> stream_;
+  ClientState client_;
+  telemetry::Counter& bytes_in_;
+  telemetry::Counter& bytes_out_;
+
+  InputBuffer input_;
+  resp::RequestParser parser_;
+  /// The operation that takes the rest of the current command from the input; null while the session itself parses.
+  Operation* input_owner_ = nullptr;
+
+  OutputQueue output_;
+  ReplySlots slots_;
+  std::uint64_t accounted_ = 0;
+
+  std::shared_ptr<upstream::Channel> channel_;
+  resp::Protocol channel_protocol_ = resp::Protocol::kResp2;
+  /// Ordinary commands without a complete reply, all on channel_.
+  std::size_t outstanding_ = 0;
+  bool channel_paused_ = false;
+  std::vector<std::shared_ptr<Operation>> operations_;
+
+  bool reading_ = false;
+  /// Runs when the session's own read, under way when an operation took the input, has brought something.
+  base::Task input_waiter_;
+  bool writing_ = false;
+  bool flush_scheduled_ = false;
+  bool processing_ = false;
+  bool input_ended_ = false;
+  bool closing_ = false;
+  bool closed_ = false;
+
+  /// For tick(): bytes moved to or from the client, and where that number stood when the current wait began.
+  std::uint64_t moved_ = 0;
+  std::uint64_t moved_mark_ = 0;
+  base::TimePoint mark_time_{};
+  base::TimePoint last_active_;
+};
+
+}  // namespace keyferry::gateway

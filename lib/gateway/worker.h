@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "base/fd.h"
+#include "base/loop.h"
+#include "gateway/session.h"
+#include "gateway/worker_context.h"
+#include "upstream/connection.h"
+
+namespace keyferry::gateway {
+
+struct WorkerOptions {
+  GatewayOptions gateway;
+  upstream::ConnectOptions connect;
+  /// Shared channels per protocol, and how many bulk connections at most.
+  std::size_t connections = 2;
+  std::size_t bulk_connections = 16;
+};
+
+/// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in stop(). adopt(), drain() and stop() may be
+/// called from any thread (they post); clients() is an atomic that the worker writes and the listener reads to choose the least loaded.
+class Worker {
+ public:
+  Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// A connected client. `transport` is "tcp" or "unix" and lives for ever.
+  void adopt(base::Fd socket, std::uint64_t id, std::string_view transport);
+  /// Closes clients as they become idle, all of them after `limit`; `done` is posted to `back` when none is left.
+  void drain(base::Duration limit, base::Executor& back, base::Task done);
+  /// Ends the thread and joins it. Clients that are left are dropped.
+  void stop();
+
+  std::size_t clients() const { return clients_.load(std::memory_order_relaxed); }
+  base::Loop& loop() { return loop_; }
+
+ private:
+  class VersionProbe;
+
+  void start();
+  void tick();
+  void sweep(base::TimePoint now);
+
+  const std::size_t index_;
+  const WorkerOptions options_;
+  base::Loop loop_;
+  WorkerMetrics metrics_;
+  upstream::ChannelPool channels_;
+  upstream::BulkPool bulk_;
+  WorkerContext context_;
+  std::unique_ptr<VersionProbe> probe_;
+  base::Timer timer_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::atomic<std::size_t> clients_{0};
+
+  base::TimePoint drain_until_{};
+  base::Executor* drain_back_ = nullptr;
+  base::Task drained_;
+  telemetry::Gauge& connections_open_;
+  telemetry::Gauge& connections_connecting_;
+  telemetry::Gauge& connections_bulk_;
+  std::thread thread_;
+};
+
+}  // namespace keyferry::gateway

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "gateway/reply_slots.h"
+#include "telemetry/registry.h"
+#include "transfer/engine.h"
+#include "upstream/pools.h"
+
+namespace keyferry::gateway {
+
+/// What a session needs of the configuration. Bytes and durations.
+struct GatewayOptions {
+  std::uint64_t threshold = 512 * base::kKiB;
+  std::uint64_t value_max = 512 * base::kMiB;
+  std::uint64_t client_buffer = 64 * base::kMiB;
+  /// Of one worker: its share of limits.total_buffer.
+  std::uint64_t worker_buffer = base::kGiB;
+  base::Duration stall = std::chrono::seconds(30);
+  /// 0 = never.
+  base::Duration client_idle{};
+  /// The node as messages and metrics name it, and the transport of ordinary commands ("tcp", "tls").
+  std::string node;
+  std::string transport = "tcp";
+};
+
+/// One worker's numbers, found once. Written by the worker's thread only.
+struct WorkerMetrics {
+  WorkerMetrics(telemetry::Shard& shard, const GatewayOptions& options);
+
+  /// Counted rarely, so looked up when needed.
+  void count_fallback(std::string_view reason);
+  void count_transfer(std::string_view op, std::string_view outcome, std::uint64_t bytes);
+  void count_mismatch();
+
+  telemetry::Shard& shard;
+  telemetry::Gauge& clients;
+  telemetry::Gauge& oldest_request;
+  telemetry::Counter* commands[kCommandClasses];
+  telemetry::Histogram* command_seconds[kCommandClasses];
+  telemetry::Counter& server_in;
+  telemetry::Counter& server_out;
+  telemetry::Histogram& verify_get;
+  telemetry::Histogram& deliver_get;
+  telemetry::Histogram& receive_set;
+};
+
+/// What a worker lends to its sessions; all of it belongs to the worker's thread, but for the engine, which is called by messages.
+struct WorkerContext {
+  base::Loop& loop;
+  const GatewayOptions& options;
+  upstream::ChannelPool& channels;
+  upstream::BulkPool& bulk;
+  transfer::Engine& engine;
+  WorkerMetrics& metrics;
+  /// As HELLO tells it; what the node said last, empty before it was reached.
+  std::string server_version;
+  /// Bytes queued for all clients of this worker (limits.total_buffer).
+  std::uint64_t buffered = 0;
+};
+
+}  // namespace keyferry::gateway
