@@ -156,6 +156,7 @@ TEST(RequestParser, R3InlineQuoting) {
   EXPECT_EQ(one(R"(pre"in side"post)"), "prein sidepost");
   EXPECT_EQ(one(R"('it''s')"), "its");
   EXPECT_EQ(one(R"("a'b")"), "a'b");
+  EXPECT_EQ(one(" \t\v\f\ra"), "a") << "every blank in front of an argument is skipped";
   EXPECT_EQ(one("a\vb"), "a\vb") << "a vertical tab ends no argument, as in the server";
   EXPECT_EQ(one(R"("abc\")"), R"(abc\)") << "an escape needs a byte behind it, as in Valkey 9";
   EXPECT_EQ(line(R"(SET "k 1" 'v 2')").commands, (std::vector<Command>{{"SET", "k 1", "v 2"}}));
