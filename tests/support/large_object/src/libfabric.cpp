@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <array>
+#include <csignal>
 #include <cstdlib>
 
 namespace keyferry::large_object {
@@ -18,6 +20,24 @@ constexpr const char* kInfoSymbols = "FABRIC_1.9";
 #error "libfabric headers 1.17 or 2.x are needed: the symbol versions of others are not known here"
 #endif
 
+// Debian's libfabric brings libpsm2, whose constructor takes SIGTERM, SIGINT and the crash signals for itself and ends the process with
+// status 1. The program's own handlers come back when this goes out of scope.
+class KeepSignalHandlers {
+ public:
+  KeepSignalHandlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &kept_[i]);
+  }
+  ~KeepSignalHandlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &kept_[i], nullptr);
+  }
+  KeepSignalHandlers(const KeepSignalHandlers&) = delete;
+  KeepSignalHandlers& operator=(const KeepSignalHandlers&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGTERM};
+  std::array<struct sigaction, kSignals.size()> kept_{};
+};
+
 template <typename Function>
 bool resolve(void* library, const char* name, const char* version, Function& function) {
   function = reinterpret_cast<Function>(dlvsym(library, name, version));
@@ -31,6 +51,7 @@ std::unique_ptr<Libfabric> Libfabric::load(const std::string& path, std::string&
   if (const char* from_environment = std::getenv("LARGEOBJ_LIBFABRIC"); file.empty() && from_environment != nullptr) file = from_environment;
   if (file.empty()) file = "libfabric.so.1";
 
+  const KeepSignalHandlers keep;
   // Local: another libfabric may be in this process. Never closed: its threads and atexit handlers outlive any user.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -61,6 +82,8 @@ std::unique_ptr<Libfabric> Libfabric::load(const std::string& path, std::string&
 }
 
 Libfabric::Info Libfabric::get_info(const char* node, std::uint64_t flags, const fi_info& hints, int& code) const {
+  // The first call loads providers.
+  const KeepSignalHandlers keep;
   fi_info* list = nullptr;
   code = get_info_(version_, node, nullptr, flags, &hints, &list);
   return {code == 0 ? list : nullptr, free_info_};
