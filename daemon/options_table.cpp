@@ -1,0 +1,245 @@
+#include "daemon/options_table.h"
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "base/bytes.h"
+
+namespace keyferry::daemon {
+
+namespace {
+
+using base::kGiB;
+using base::kKiB;
+using base::kMiB;
+using std::string_view_literals::operator""sv;
+
+constexpr std::uint64_t kTiB = 1024 * kGiB;
+constexpr std::uint64_t kSecond = 1000;
+constexpr std::uint64_t kHour = 3600 * kSecond;
+
+template <typename T>
+struct IsOptional : std::false_type {};
+template <typename T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+template <typename T>
+struct IsVector : std::false_type {};
+template <typename T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+/// From a member to where the next one is: an optional section is made when one of its keys is set, a list stands for its last item.
+template <typename T>
+auto& inside(T& member) {
+  if constexpr (IsOptional<T>::value) {
+    if (!member) member.emplace();
+    return *member;
+  } else if constexpr (IsVector<T>::value) {
+    return member.back();
+  } else {
+    return member;
+  }
+}
+
+template <typename T>
+void put(T& member, const Value& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    member = value.flag;
+  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+    member = static_cast<T>(value.number);
+  } else if constexpr (std::is_same_v<T, base::Duration>) {
+    member = value.duration;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    member = value.text;
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    member = value.list;
+  } else if constexpr (std::is_same_v<T, HostPort>) {
+    member = value.address;
+  } else {
+    static_assert(std::is_same_v<T, std::optional<HostPort>>);
+    member.reset();
+    if (!value.is_word) member = value.address;
+  }
+}
+
+template <auto First, auto... Rest>
+void set_in(auto& object, const Value& value) {
+  if constexpr (sizeof...(Rest) == 0) {
+    put(object.*First, value);
+  } else {
+    set_in<Rest...>(inside(object.*First), value);
+  }
+}
+
+/// The setter of the member reached through these pointers.
+template <auto... Path>
+constexpr auto kSet = [](Options& options, const Value& value) { set_in<Path...>(options, value); };
+
+void add_listener(Options& options, const Value&) { options.listen.emplace_back(); }
+void clear_listeners(Options& options) { options.listen.clear(); }
+void add_node(Options& options, const Value&) { options.upstream.nodes.emplace_back(); }
+void clear_nodes(Options& options) { options.upstream.nodes.clear(); }
+void set_node(Options& options, const Value& value) {
+  options.upstream.nodes.back().host = value.address.host;
+  options.upstream.nodes.back().port = value.address.port;
+}
+void set_tls(Options& options, const Value&) { options.upstream.tls.emplace(); }
+
+constexpr std::array kModes{"standalone"sv};
+constexpr std::array kModesElsewhere{"cluster"sv, "sentinel"sv};
+// In the order of enum Transport.
+constexpr std::array kTransports{"auto"sv, "tls"sv, "tcp"sv};
+constexpr std::array kTransportsElsewhere{"rdma"sv};
+// In the order of enum HugePages.
+constexpr std::array kHugePages{"prefer"sv, "require"sv, "never"sv};
+constexpr std::array kProviders{"auto"sv, "efa-direct"sv, "software"sv, "off"sv};
+constexpr std::array kLevels{"trace"sv, "debug"sv, "info"sv, "warning"sv, "error"sv};
+constexpr std::array kFormats{"text"sv, "json"sv};
+
+using enum OptionType;
+
+constexpr std::array kTable{
+    OptionInfo{.path = "workers", .type = kCount, .default_text = "auto", .doc = "Threads that serve local clients. auto: one per CPU that the process may use, at most 4.",
+               .least = 1, .most = 256, .word = "auto", .set = kSet<&Options::workers>},
+
+    OptionInfo{.path = "listen", .type = kItems, .default_text = "- tcp: 127.0.0.1:6380",
+               .doc = "Where local clients connect: a list of which each item has either tcp or unix.",
+               .example = "- unix: /run/keyferry/keyferry.sock\n  mode: \"0660\"", .set = add_listener, .clear = clear_listeners},
+    OptionInfo{.path = "listen[].tcp", .type = kAddress, .doc = "An address in figures and a port to listen on. Beyond loopback only with allow_unauthenticated.",
+               .example = "127.0.0.1:6380", .set = kSet<&Options::listen, &ListenOptions::tcp>},
+    OptionInfo{.path = "listen[].unix", .type = kText, .doc = "The absolute path of a Unix socket to listen on, at most 107 bytes.",
+               .example = "/run/keyferry/keyferry.sock", .set = kSet<&Options::listen, &ListenOptions::unix_path>},
+    OptionInfo{.path = "listen[].mode", .type = kMode, .default_text = "\"0660\"", .doc = "Permission bits of the Unix socket, in octal.", .most = 0777,
+               .set = kSet<&Options::listen, &ListenOptions::mode>},
+    OptionInfo{.path = "listen[].allow_unauthenticated", .type = kBool, .default_text = "false",
+               .doc = "Lets tcp listen beyond loopback: whoever reaches the address then acts with the rights of upstream.user.",
+               .set = kSet<&Options::listen, &ListenOptions::allow_unauthenticated>},
+
+    OptionInfo{.path = "upstream", .type = kSection, .doc = "The server that is spoken to."},
+    OptionInfo{.path = "upstream.mode", .type = kChoice, .default_text = "standalone", .doc = "What the nodes are.", .choices = kModes,
+               .not_here = kModesElsewhere, .set = kSet<&Options::upstream, &UpstreamOptions::mode>},
+    OptionInfo{.path = "upstream.nodes", .type = kItems, .default_text = "- 127.0.0.1:6379", .doc = "The server's address: exactly one item, host:port or a map.",
+               .example = "- {host: valkey.example.net, port: 6379, tls_port: 6380}", .set = add_node, .clear = clear_nodes},
+    OptionInfo{.path = "upstream.nodes[]", .type = kAddress, .doc = "Name or address, and port.", .example = "127.0.0.1:6379", .set = set_node},
+    OptionInfo{.path = "upstream.nodes[].host", .type = kText, .doc = "Name or address; looked up anew at each connect.", .example = "valkey.example.net",
+               .set = kSet<&Options::upstream, &UpstreamOptions::nodes, &NodeOptions::host>},
+    OptionInfo{.path = "upstream.nodes[].port", .type = kCount, .doc = "Port for plain RESP.", .least = 1, .most = 65535, .example = "6379",
+               .set = kSet<&Options::upstream, &UpstreamOptions::nodes, &NodeOptions::port>},
+    OptionInfo{.path = "upstream.nodes[].tls_port", .type = kCount, .doc = "Port for RESP over TLS, if it is another one. Needs upstream.tls.", .least = 1,
+               .most = 65535, .example = "6380", .set = kSet<&Options::upstream, &UpstreamOptions::nodes, &NodeOptions::tls_port>},
+    OptionInfo{.path = "upstream.tls", .type = kSection, .doc = "TLS towards the server; left out: none. {} is TLS with the system's authorities.", .example = "{}",
+               .set = set_tls},
+    OptionInfo{.path = "upstream.tls.ca", .type = kText, .doc = "File of the authorities to trust, PEM. Left out: the system's.", .example = "/etc/keyferry/ca.crt",
+               .set = kSet<&Options::upstream, &UpstreamOptions::tls, &TlsFiles::ca>},
+    OptionInfo{.path = "upstream.tls.cert", .type = kText, .doc = "File of the client certificate, PEM. Needs key.", .example = "/etc/keyferry/client.crt",
+               .set = kSet<&Options::upstream, &UpstreamOptions::tls, &TlsFiles::cert>},
+    OptionInfo{.path = "upstream.tls.key", .type = kText, .doc = "File of the client certificate's key, PEM. Needs cert.", .example = "/etc/keyferry/client.key",
+               .set = kSet<&Options::upstream, &UpstreamOptions::tls, &TlsFiles::key>},
+    OptionInfo{.path = "upstream.tls.name", .type = kText, .doc = "The name that the server's certificate must have. Left out: the node's host.",
+               .example = "valkey.example.net", .set = kSet<&Options::upstream, &UpstreamOptions::tls, &TlsFiles::name>},
+    OptionInfo{.path = "upstream.transport", .type = kChoice, .default_text = "auto", .doc = "What carries ordinary commands. auto: tls if upstream.tls is set, else tcp.",
+               .choices = kTransports, .not_here = kTransportsElsewhere, .set = kSet<&Options::upstream, &UpstreamOptions::transport>},
+    OptionInfo{.path = "upstream.require", .type = kBool, .default_text = "false", .doc = "true: the start fails rather than using less than what is asked for here.",
+               .set = kSet<&Options::upstream, &UpstreamOptions::require>},
+    OptionInfo{.path = "upstream.connections", .type = kCount, .default_text = "2", .doc = "Shared connections for ordinary commands, per worker and protocol (RESP2, RESP3).",
+               .least = 1, .most = 64, .set = kSet<&Options::upstream, &UpstreamOptions::connections>},
+    OptionInfo{.path = "upstream.user", .type = kText, .default_text = "default", .doc = "The server's user that all local clients act as. Another than default needs password_file.",
+               .set = kSet<&Options::upstream, &UpstreamOptions::user>},
+    OptionInfo{.path = "upstream.password_file", .type = kText, .doc = "File whose first line is that user's password. Left out: no AUTH is sent.",
+               .example = "/etc/keyferry/password", .set = kSet<&Options::upstream, &UpstreamOptions::password_file>},
+
+    OptionInfo{.path = "pool", .type = kSection, .doc = "The pinned memory that large values pass through."},
+    OptionInfo{.path = "pool.size", .type = kSize, .default_text = "4GiB", .doc = "All of it: locked at the start, registered once. Whole regions, at least two.",
+               .least = 8 * kKiB, .most = 16 * kTiB, .set = kSet<&Options::pool, &PoolOptions::size>},
+    OptionInfo{.path = "pool.region", .type = kSize, .default_text = "4MiB",
+               .doc = "The piece that is registered and lent; a power of two. 256 regions must hold limits.value_max.", .least = 4 * kKiB, .most = kGiB,
+               .set = kSet<&Options::pool, &PoolOptions::region>},
+    OptionInfo{.path = "pool.huge_pages", .type = kChoice, .default_text = "prefer", .doc = "prefer: if the machine has them free. require: or the start fails.",
+               .choices = kHugePages, .set = kSet<&Options::pool, &PoolOptions::huge_pages>},
+
+    OptionInfo{.path = "fabric", .type = kSection, .doc = "libfabric, which large values travel by."},
+    OptionInfo{.path = "fabric.provider", .type = kChoice, .default_text = "auto",
+               .doc = "auto: efa-direct where there is a device, else software. off: large values go by BLOB.TCP_*.", .choices = kProviders,
+               .set = kSet<&Options::fabric, &FabricOptions::provider>},
+    OptionInfo{.path = "fabric.interfaces", .type = kTextList, .default_text = "[]",
+               .doc = "Names of interfaces or RDMA devices; the first that this host has is used. Empty: the first that libfabric lists.",
+               .set = kSet<&Options::fabric, &FabricOptions::interfaces>},
+    OptionInfo{.path = "fabric.bind", .type = kText, .doc = "Source address of the endpoints, in figures; software only. Left out: that of the interface.",
+               .example = "127.0.0.1", .set = kSet<&Options::fabric, &FabricOptions::bind>},
+    OptionInfo{.path = "fabric.library", .type = kText, .doc = "The libfabric to load. Left out: the usual places.", .example = "/opt/amazon/efa/lib/libfabric.so.1",
+               .set = kSet<&Options::fabric, &FabricOptions::library>},
+
+    OptionInfo{.path = "transfer", .type = kSection, .doc = "How large values travel."},
+    OptionInfo{.path = "transfer.threshold", .type = kSize, .default_text = "512KiB", .doc = "Values from here up go by BLOB.RDMA_*, smaller ones by BLOB.TCP_*.",
+               .least = 1, .most = 256 * kGiB, .set = kSet<&Options::transfer, &TransferOptions::threshold>},
+    OptionInfo{.path = "transfer.lanes", .type = kCount, .default_text = "8", .doc = "Connections with a session and an endpoint, per node: transfers at a time.",
+               .least = 1, .most = 1024, .set = kSet<&Options::transfer, &TransferOptions::lanes>},
+    OptionInfo{.path = "transfer.warm", .type = kCount, .default_text = "1", .doc = "Lanes made at the start; the others are made when needed.", .most = 1024,
+               .set = kSet<&Options::transfer, &TransferOptions::warm>},
+
+    OptionInfo{.path = "limits", .type = kSection, .doc = "What a client, and what the daemon, may use."},
+    OptionInfo{.path = "limits.value_max", .type = kSize, .default_text = "512MiB", .doc = "The largest argument of a command; a larger one is refused on its header.",
+               .least = kKiB, .most = 256 * kGiB, .set = kSet<&Options::limits, &LimitOptions::value_max>},
+    OptionInfo{.path = "limits.clients", .type = kCount, .default_text = "10000", .doc = "Local clients at a time.", .least = 1, .most = 1000000,
+               .set = kSet<&Options::limits, &LimitOptions::clients>},
+    OptionInfo{.path = "limits.client_buffer", .type = kSize, .default_text = "64MiB", .doc = "Bytes queued for one client; bytes in the pool don't count.",
+               .least = 64 * kKiB, .most = 64 * kGiB, .set = kSet<&Options::limits, &LimitOptions::client_buffer>},
+    OptionInfo{.path = "limits.total_buffer", .type = kSize, .default_text = "1GiB", .doc = "Bytes queued for all clients together. At least client_buffer.",
+               .least = kMiB, .most = 1 * kTiB, .set = kSet<&Options::limits, &LimitOptions::total_buffer>},
+    OptionInfo{.path = "limits.stall", .type = kDuration, .default_text = "30s",
+               .doc = "A client that holds pool memory or a bulk connection and moves under 64KiB in this time while it is waited for is closed.", .least = 100,
+               .most = 24 * kHour, .set = kSet<&Options::limits, &LimitOptions::stall>},
+    OptionInfo{.path = "limits.pool_wait", .type = kDuration, .default_text = "60s", .doc = "How long a transfer waits for pool memory; then one error.", .least = 1,
+               .most = 24 * kHour, .set = kSet<&Options::limits, &LimitOptions::pool_wait>},
+    OptionInfo{.path = "limits.upstream_wait", .type = kDuration, .default_text = "5s", .doc = "How long a command waits for a server that can't be reached; then one error.",
+               .least = 10, .most = kHour, .set = kSet<&Options::limits, &LimitOptions::upstream_wait>},
+    OptionInfo{.path = "limits.upstream_connections", .type = kCount, .default_text = "64",
+               .doc = "Connections to the server: lanes, shared ones of all workers, and the rest for BLOB.TCP_*.", .least = 1, .most = 100000,
+               .set = kSet<&Options::limits, &LimitOptions::upstream_connections>},
+    OptionInfo{.path = "limits.client_idle", .type = kDuration, .default_text = "0", .doc = "A client that asks nothing for so long is closed. 0: never.", .least = kSecond,
+               .most = 8760 * kHour, .word = "0", .set = kSet<&Options::limits, &LimitOptions::client_idle>},
+    OptionInfo{.path = "limits.drain", .type = kDuration, .default_text = "30s", .doc = "How long what runs may take to end after SIGTERM. 0: not at all.", .least = 1,
+               .most = 24 * kHour, .word = "0", .set = kSet<&Options::limits, &LimitOptions::drain>},
+
+    OptionInfo{.path = "admin", .type = kSection, .doc = "For operators."},
+    OptionInfo{.path = "admin.http", .type = kAddress, .default_text = "127.0.0.1:9742",
+               .doc = "An address in figures and a port that serve /metrics /healthz /readyz /status /status.json to whoever reaches them.", .word = "off",
+               .set = kSet<&Options::admin, &AdminOptions::http>},
+
+    OptionInfo{.path = "log", .type = kSection, .doc = "The log, on standard error."},
+    OptionInfo{.path = "log.level", .type = kChoice, .default_text = "info", .doc = "What is logged: this and what is graver.", .choices = kLevels,
+               .set = kSet<&Options::log, &LogOptions::level>},
+    OptionInfo{.path = "log.format", .type = kChoice, .default_text = "text", .doc = "A line of text, or a JSON object, per message.", .choices = kFormats,
+               .set = kSet<&Options::log, &LogOptions::format>},
+};
+
+constexpr std::array kNotInThisVersion{
+    "listen[].ring"sv,         "listen[].upstream"sv,       "listen[].tls"sv,          "listen[].require_auth"sv,
+    "listen[].allow_uids"sv,   "listen[].user"sv,           "upstream.sentinels"sv,    "upstream.master"sv,
+    "upstream.nodes[].rdma_port"sv, "pool.numa"sv,          "fabric.threads"sv,        "transfer.min_rate"sv,
+    "transfer.orphan_grace"sv, "transfer.trust_error_replies"sv, "transfer.immutable"sv, "transfer.offload"sv,
+    "limits.pinned_long"sv,    "limits.pinned_short"sv,     "limits.pin_wait"sv,
+};
+
+}  // namespace
+
+std::span<const OptionInfo> option_table() { return kTable; }
+
+const OptionInfo* find_option(std::string_view path) {
+  const auto found = std::find_if(kTable.begin(), kTable.end(), [path](const OptionInfo& info) { return info.path == path; });
+  return found == kTable.end() ? nullptr : &*found;
+}
+
+std::span<const std::string_view> keys_not_in_this_version() { return kNotInThisVersion; }
+
+std::string_view option_name(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+std::string_view option_section(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+}  // namespace keyferry::daemon
