@@ -6,6 +6,7 @@
 FOLDER has JUnit files: *.xml of GoogleTest and pytest, and *.ctest.xml of ctest, which tells of programs: one that failed without a failed case of its own
 (a crash, a time-out) counts as one failure, one that is no GoogleTest program counts as one case.
 """
+import os
 import pathlib
 import sys
 import xml.etree.ElementTree as xml
@@ -36,6 +37,9 @@ def main():
             reported = {each.stem: list(cases(each)) for each in path.with_name(path.name.removesuffix(".ctest.xml")).glob("*.xml")}
             for name, outcome, text in cases(path):
                 program = name.rsplit(".", 1)[-1]
+                # A program that is not there is no skipped test, and a tool that is not there fails CI.
+                if outcome == "skipped" and ("SKIP_" not in text or os.environ.get("CI")):
+                    outcome = "failed"
                 own = reported.get(program)
                 if own is None or (outcome == "failed" and all(each[1] != "failed" for each in own)):
                     found.append((stage, program, outcome, text))
