@@ -8,6 +8,7 @@
 #include <bit>
 #include <set>
 
+#include "daemon/config_cpus.h"
 #include "daemon/options_values.h"
 
 namespace keyferry::daemon {
@@ -16,8 +17,6 @@ namespace {
 
 constexpr std::uint64_t kRegionsPerValue = 256;  // blob-rdma spec 1.4
 constexpr std::size_t kLongestUnixPath = sizeof(sockaddr_un{}.sun_path) - 1;
-/// What `auto` can mean at most, so that a file that is right on one machine is right on all.
-constexpr std::size_t kMostAutomaticWorkers = 4;
 
 struct Numeric {
   bool valid = false;
@@ -50,7 +49,9 @@ class Checker {
   }
 
  private:
-  void add(std::string path, std::string text) { problems_.push_back({std::move(path), std::move(text)}); }
+  void add(std::string path, std::string text, std::string other = {}) {
+    problems_.push_back({std::move(path), std::move(text), std::move(other)});
+  }
 
   void listeners() {
     if (options_.listen.empty()) add("listen", "nobody could connect; at least one item is needed");
@@ -125,14 +126,15 @@ class Checker {
       return;
     }
     if (pool.size % pool.region != 0) {
-      add("pool.size", size_text(pool.size) + " is not whole regions of " + size_text(pool.region) + " (pool.region)");
+      add("pool.size", size_text(pool.size) + " is not whole regions of " + size_text(pool.region) + " (pool.region)", "pool.region");
     } else if (pool.size / pool.region < 2) {
-      add("pool.size", size_text(pool.size) + " is less than two regions of " + size_text(pool.region) + " (pool.region)");
+      add("pool.size", size_text(pool.size) + " is less than two regions of " + size_text(pool.region) + " (pool.region)", "pool.region");
     }
     if (pool.region * kRegionsPerValue < value_max) {
       add("pool.region", "256 regions of " + size_text(pool.region) + " hold " + size_text(pool.region * kRegionsPerValue) +
                              ", less than limits.value_max, " + size_text(value_max) + "; the region must be at least " +
-                             size_text(std::bit_ceil((value_max + kRegionsPerValue - 1) / kRegionsPerValue)));
+                             size_text(std::bit_ceil((value_max + kRegionsPerValue - 1) / kRegionsPerValue)),
+          "limits.value_max");
     }
   }
 
@@ -142,19 +144,22 @@ class Checker {
     if (!fabric.bind.empty() && !numeric(fabric.bind).valid) add("fabric.bind", fabric.bind + " is not an address in figures");
     if (!fabric.bind.empty() && fabric.provider == "efa-direct") add("fabric.bind", "is for the software provider; efa-direct takes no address");
     if (transfer.warm > transfer.lanes) {
-      add("transfer.warm", std::to_string(transfer.warm) + " is more than transfer.lanes, " + std::to_string(transfer.lanes));
+      add("transfer.warm", std::to_string(transfer.warm) + " is more than transfer.lanes, " + std::to_string(transfer.lanes), "transfer.lanes");
     }
     if (transfer.threshold > options_.limits.value_max) {
       add("transfer.threshold", size_text(transfer.threshold) + " is above limits.value_max, " + size_text(options_.limits.value_max) +
-                                    ", so that nothing would reach it; fabric.provider: off is the way to have no such transfers");
+                                    ", so that nothing would reach it; fabric.provider: off is the way to have no such transfers",
+          "limits.value_max");
     }
   }
 
   void limits() {
     const LimitOptions& limits = options_.limits;
     if (limits.client_buffer > limits.total_buffer) {
-      add("limits.client_buffer", size_text(limits.client_buffer) + " is above limits.total_buffer, " + size_text(limits.total_buffer));
+      add("limits.client_buffer", size_text(limits.client_buffer) + " is above limits.total_buffer, " + size_text(limits.total_buffer),
+          "limits.total_buffer");
     }
+    // The most that auto can mean, so that a file that is right on one machine is right on all.
     const std::size_t workers = options_.workers == 0 ? kMostAutomaticWorkers : options_.workers;
     const std::size_t shared = workers * options_.upstream.connections * 2;
     const std::size_t needed = options_.transfer.lanes + shared + workers;
@@ -162,7 +167,8 @@ class Checker {
       add("limits.upstream_connections",
           std::to_string(limits.upstream_connections) + " is too few: " + std::to_string(options_.transfer.lanes) + " lanes, " +
               std::to_string(shared) + " shared ones (" + std::to_string(workers) + " workers, upstream.connections for each of two protocols) and one for "
-              "BLOB.TCP_* per worker make " + std::to_string(needed));
+              "BLOB.TCP_* per worker make " + std::to_string(needed),
+          "transfer.lanes");
     }
   }
 

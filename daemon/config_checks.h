@@ -11,6 +11,8 @@ namespace keyferry::daemon {
 struct Problem {
   std::string path;
   std::string text;
+  /// The other key of the rule: its line is named if `path` is left to its default.
+  std::string other{};
 };
 
 /// The rules between keys, for options whose values are each possible by themselves. Pure, any thread.

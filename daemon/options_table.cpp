@@ -197,7 +197,7 @@ constexpr std::array kTable{
                .doc = "Connections to the server: lanes, shared ones of all workers, and the rest for BLOB.TCP_*.", .least = 1, .most = 100000,
                .set = kSet<&Options::limits, &LimitOptions::upstream_connections>},
     OptionInfo{.path = "limits.client_idle", .type = kDuration, .default_text = "0", .doc = "A client that asks nothing for so long is closed. 0: never.", .least = kSecond,
-               .most = 8760 * kHour, .word = "0", .set = kSet<&Options::limits, &LimitOptions::client_idle>},
+               .most = 168 * kHour, .word = "0", .set = kSet<&Options::limits, &LimitOptions::client_idle>},
     OptionInfo{.path = "limits.drain", .type = kDuration, .default_text = "30s", .doc = "How long what runs may take to end after SIGTERM. 0: not at all.", .least = 1,
                .most = 24 * kHour, .word = "0", .set = kSet<&Options::limits, &LimitOptions::drain>},
 
