@@ -28,7 +28,8 @@ std::string registration_advice(int code, std::uint64_t registered) {
   switch (std::abs(code)) {
     case ENOMEM:
     case kEfaNoReceiveBuffers:
-      return "; either " + memlock_advice() + ", or the device's limit on registered bytes is reached (" + memory::size_text(registered) +
+      return "; either " + memlock_advice() + ", or the device's limit on registered bytes is reached (" +
+             memory::size_text(registered) +
              " are registered here; devices allow e.g. 96 GiB on a g6.8xlarge): lower pool.size, or use huge pages";
     case EFAULT:
       return "; the memory is not mapped for reading and writing, or its pages are not there";

@@ -7,7 +7,8 @@
 
 namespace keyferry::fabric {
 
-Domain::Domain(std::shared_ptr<const Library> library, Info info, bool wait) : library_(std::move(library)), info_(std::move(info)) {
+Domain::Domain(std::shared_ptr<const Library> library, Info info, bool wait)
+    : library_(std::move(library)), info_(std::move(info)) {
   const std::string where = std::string("keyferry: can't open the fabric domain ") + info_->domain_attr->name + ": ";
   if (const int code = library_->open(info_->fabric_attr, fabric_.receive()); code != 0) {
     throw std::runtime_error(where + library_->error_text("fi_fabric", code));

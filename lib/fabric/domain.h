@@ -10,8 +10,8 @@
 
 namespace keyferry::fabric {
 
-/// Owns one libfabric object and closes it. A failed closing is final: the handle may be gone already, so it is never tried again
-/// (blob-rdma spec C20).
+/// Owns one libfabric object and closes it. A failed closing is final: the handle may be gone already, so it is never
+/// tried again (blob-rdma spec C20).
 template <typename T>
 class Fid {
  public:
@@ -47,8 +47,9 @@ class Fid {
   T* fid_ = nullptr;
 };
 
-/// One NIC: fabric, domain and the one completion queue of all its endpoints. Made by the thread that opens the Fabric; then the queue is read by
-/// the fabric thread alone, the domain is called by the fabric thread and the registrar (FI_THREAD_SAFE). Destroyed after both have ended.
+/// One NIC: fabric, domain and the one completion queue of all its endpoints. Made by the thread that opens the Fabric;
+/// then the queue is read by the fabric thread alone, the domain is called by the fabric thread and the registrar
+/// (FI_THREAD_SAFE). Destroyed after both have ended.
 class Domain {
  public:
   /// `wait`: the queue can be slept on where the provider knows how. Throws std::runtime_error.
@@ -64,7 +65,8 @@ class Domain {
   /// The queue has a wait object: fi_cq_sread and fi_cq_signal work on it.
   bool waitable() const { return waitable_; }
   bool has_mr_mode(int bit) const { return (info_->domain_attr->mr_mode & bit) != 0; }
-  /// Something that belongs to this domain could not be closed: the domain then stays open for the life of the process. Any thread.
+  /// Something that belongs to this domain could not be closed: the domain then stays open for the life of the process.
+  /// Any thread.
   void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
 
  private:

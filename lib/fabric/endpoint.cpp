@@ -10,24 +10,28 @@
 namespace keyferry::fabric {
 
 namespace {
-/// A server has one address a fabric service; no machine has this many NICs. What a reply says must not make memory grow.
+/// A server has one address a fabric service; no machine has this many NICs. What a reply says must not make memory
+/// grow.
 constexpr std::size_t kMostPeers = 1024;
 }  // namespace
 
 base::Result<std::unique_ptr<TargetEndpoint>> TargetEndpoint::open(Domain& domain) {
   std::unique_ptr<TargetEndpoint> self(new TargetEndpoint(domain));
   const auto failed = [&](const char* call, int code) {
-    return base::Error{"keyferry: can't make a fabric endpoint on " + std::string(domain.info().domain_attr->name) + ": " +
-                           domain.library().error_text(call, code) + endpoint_advice(code),
+    return base::Error{"keyferry: can't make a fabric endpoint on " + std::string(domain.info().domain_attr->name) +
+                           ": " + domain.library().error_text(call, code) + endpoint_advice(code),
                        code};
   };
   fi_av_attr attributes{};
   attributes.type = FI_AV_MAP;
-  if (const int code = fi_av_open(domain.domain(), &attributes, self->book_.receive(), nullptr); code != 0) return failed("fi_av_open", code);
-  if (const int code = fi_endpoint(domain.domain(), &domain.info(), self->endpoint_.receive(), nullptr); code != 0) return failed("fi_endpoint", code);
+  if (const int code = fi_av_open(domain.domain(), &attributes, self->book_.receive(), nullptr); code != 0)
+    return failed("fi_av_open", code);
+  if (const int code = fi_endpoint(domain.domain(), &domain.info(), self->endpoint_.receive(), nullptr); code != 0)
+    return failed("fi_endpoint", code);
   fid_ep* const endpoint = self->endpoint_.get();
   if (const int code = fi_ep_bind(endpoint, &self->book_.get()->fid, 0); code != 0) return failed("fi_ep_bind", code);
-  if (const int code = fi_ep_bind(endpoint, &domain.queue()->fid, FI_TRANSMIT | FI_RECV); code != 0) return failed("fi_ep_bind", code);
+  if (const int code = fi_ep_bind(endpoint, &domain.queue()->fid, FI_TRANSMIT | FI_RECV); code != 0)
+    return failed("fi_ep_bind", code);
   if (const int code = fi_enable(endpoint); code != 0) return failed("fi_enable", code);
   if (base::Result<void> named = self->read_name(); !named) return named.error();
   return self;
@@ -40,22 +44,29 @@ base::Result<void> TargetEndpoint::read_name() {
     address_.resize(length);
     code = fi_getname(&endpoint_.get()->fid, address_.data(), &length);
   }
-  if (code != 0) return base::Error{"keyferry: can't read a fabric endpoint's name: " + domain_.library().error_text("fi_getname", code), code};
+  if (code != 0)
+    return base::Error{
+        "keyferry: can't read a fabric endpoint's name: " + domain_.library().error_text("fi_getname", code), code};
   address_.resize(length);
   if (unreachable(address_, domain_.info().addr_format)) {
-    return base::Error{"keyferry: the fabric endpoint is bound to the wildcard address, which no server can reach; set fabric.bind or fabric.interfaces"};
+    return base::Error{
+        "keyferry: the fabric endpoint is bound to the wildcard address, which no server can reach; set fabric.bind or "
+        "fabric.interfaces"};
   }
   return {};
 }
 
 base::Result<void> TargetEndpoint::insert(const std::vector<std::string>& addresses) {
-  if (spoilt_) return base::Error{"keyferry: this endpoint's address book was spoilt by a refused address; close the endpoint"};
+  if (spoilt_)
+    return base::Error{"keyferry: this endpoint's address book was spoilt by a refused address; close the endpoint"};
   if (addresses.empty()) return base::Error{"keyferry: the server named no fabric address"};
   if (addresses.size() + peers_.size() > kMostPeers) {
-    return base::Error{"keyferry: the server named " + std::to_string(addresses.size()) + " fabric addresses, more than " + std::to_string(kMostPeers)};
+    return base::Error{"keyferry: the server named " + std::to_string(addresses.size()) +
+                       " fabric addresses, more than " + std::to_string(kMostPeers)};
   }
   for (const std::string& address : addresses) {
-    if (std::string wrong = address_mismatch(address, address_, domain_.info().addr_format); !wrong.empty()) return base::Error{std::move(wrong)};
+    if (std::string wrong = address_mismatch(address, address_, domain_.info().addr_format); !wrong.empty())
+      return base::Error{std::move(wrong)};
   }
   const std::size_t before = peers_.size();
   for (const std::string& address : addresses) {
@@ -66,10 +77,13 @@ base::Result<void> TargetEndpoint::insert(const std::vector<std::string>& addres
       continue;
     }
     spoilt_ = true;
-    if (peers_.size() > before) static_cast<void>(fi_av_remove(book_.get(), peers_.data() + before, peers_.size() - before, 0));
+    if (peers_.size() > before)
+      static_cast<void>(fi_av_remove(book_.get(), peers_.data() + before, peers_.size() - before, 0));
     peers_.resize(before);
     const int cause = code < 0 ? code : -FI_EINVAL;
-    return base::Error{"keyferry: a server's fabric address was refused: " + domain_.library().error_text("fi_av_insert", cause), cause};
+    return base::Error{
+        "keyferry: a server's fabric address was refused: " + domain_.library().error_text("fi_av_insert", cause),
+        cause};
   }
   return {};
 }
@@ -87,7 +101,9 @@ base::Result<void> TargetEndpoint::close() {
   }
   if (code == 0) return {};
   domain_.abandon();
-  return base::Error{"keyferry: can't close a fabric endpoint, what was lent through it is lost: " + domain_.library().error_text(call, code), code};
+  return base::Error{"keyferry: can't close a fabric endpoint, what was lent through it is lost: " +
+                         domain_.library().error_text(call, code),
+                     code};
 }
 
 }  // namespace keyferry::fabric

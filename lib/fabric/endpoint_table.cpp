@@ -25,7 +25,9 @@ EndpointTable::~EndpointTable() {
 base::Result<Endpoint> EndpointTable::open() {
   // Kept open meanwhile, or the same name would be given out again.
   std::vector<std::unique_ptr<TargetEndpoint>> refused;
-  base::Result<Endpoint> result = base::Error{"keyferry: every new fabric endpoint got the name of one closed seconds ago; widen the range of ports", -FI_EADDRINUSE};
+  base::Result<Endpoint> result = base::Error{
+      "keyferry: every new fabric endpoint got the name of one closed seconds ago; widen the range of ports",
+      -FI_EADDRINUSE};
   while (refused.size() < kMostAttempts) {
     auto opened = TargetEndpoint::open(domain_);
     if (!opened) {

@@ -15,7 +15,8 @@
 
 namespace keyferry::fabric {
 
-/// All endpoints of one domain, by id, and the names of those closed lately. Fabric thread only, but for the readings, which any thread may take.
+/// All endpoints of one domain, by id, and the names of those closed lately. Fabric thread only, but for the readings,
+/// which any thread may take.
 class EndpointTable {
  public:
   explicit EndpointTable(Domain& domain) : domain_(domain) {}
@@ -24,8 +25,8 @@ class EndpointTable {
   EndpointTable(const EndpointTable&) = delete;
   EndpointTable& operator=(const EndpointTable&) = delete;
 
-  /// An endpoint whose name is none that was closed in the last seconds: a server may still try the old one with keys that are still good
-  /// (blob-rdma spec C9, R87).
+  /// An endpoint whose name is none that was closed in the last seconds: a server may still try the old one with keys
+  /// that are still good (blob-rdma spec C9, R87).
   base::Result<Endpoint> open();
   base::Result<void> insert(EndpointId id, const std::vector<std::string>& addresses);
   base::Result<void> close(EndpointId id);

@@ -33,7 +33,8 @@ std::string version_text(std::uint32_t version) {
 
 std::string loaded_file(void* handle, const std::string& asked) {
   link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr || *map->l_name == '\0') return asked;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr || *map->l_name == '\0')
+    return asked;
   return map->l_name;
 }
 
@@ -41,8 +42,10 @@ template <typename Function>
 void resolve(void* handle, const char* name, const char* version, Function& function) {
   void* const symbol = version != nullptr ? ::dlvsym(handle, name, version) : ::dlsym(handle, name);
   if (symbol == nullptr) {
-    throw std::runtime_error(std::string("it has no ") + name + (version != nullptr ? std::string(" of version ") + version : "") +
-                             ", which this build needs (compiled with libfabric " + version_text(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)) + ")");
+    throw std::runtime_error(std::string("it has no ") + name +
+                             (version != nullptr ? std::string(" of version ") + version : "") +
+                             ", which this build needs (compiled with libfabric " +
+                             version_text(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)) + ")");
   }
   function = reinterpret_cast<Function>(symbol);
 }
@@ -50,9 +53,11 @@ void resolve(void* handle, const char* name, const char* version, Function& func
 }  // namespace
 
 std::shared_ptr<const Library> Library::load(const std::string& file) {
-  const std::vector<std::string> candidates = file.empty() ? std::vector<std::string>{"/opt/amazon/efa/lib64/libfabric.so.1", "/opt/amazon/efa/lib/libfabric.so.1",
-                                                                                      "libfabric.so.1", "/usr/local/lib64/libfabric.so.1", "/usr/local/lib/libfabric.so.1"}
-                                                           : std::vector<std::string>{file};
+  const std::vector<std::string> candidates =
+      file.empty() ? std::vector<std::string>{"/opt/amazon/efa/lib64/libfabric.so.1",
+                                              "/opt/amazon/efa/lib/libfabric.so.1", "libfabric.so.1",
+                                              "/usr/local/lib64/libfabric.so.1", "/usr/local/lib/libfabric.so.1"}
+                   : std::vector<std::string>{file};
   std::string attempts;
   for (const std::string& candidate : candidates) {
     try {
@@ -61,9 +66,10 @@ std::shared_ptr<const Library> Library::load(const std::string& file) {
       attempts += (attempts.empty() ? "" : "; ") + candidate + ": " + error.what();
     }
   }
-  throw std::runtime_error("keyferry: no libfabric to be had, versions from " + version_text(kOldest) + " to below " + version_text(kTooNew) +
-                           " are accepted: " + attempts +
-                           (file.empty() ? "; install libfabric1, name the file in fabric.library" : "; correct fabric.library or leave it out") +
+  throw std::runtime_error("keyferry: no libfabric to be had, versions from " + version_text(kOldest) + " to below " +
+                           version_text(kTooNew) + " are accepted: " + attempts +
+                           (file.empty() ? "; install libfabric1, name the file in fabric.library"
+                                         : "; correct fabric.library or leave it out") +
                            ", or set fabric.provider to off");
 }
 
@@ -91,7 +97,9 @@ std::shared_ptr<const Library> Library::load_one(const std::string& file) {
   return library;
 }
 
-std::uint32_t Library::api_version() const { return std::min<std::uint32_t>(version_, FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)); }
+std::uint32_t Library::api_version() const {
+  return std::min<std::uint32_t>(version_, FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION));
+}
 
 int Library::getinfo(const char* node, std::uint64_t flags, const fi_info* hints, fi_info** info) const {
   return getinfo_(api_version(), node, nullptr, flags, hints, info);

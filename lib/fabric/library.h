@@ -8,13 +8,14 @@
 
 namespace keyferry::fabric {
 
-/// libfabric, loaded at run time so that Keyferry starts without it (blob-rdma spec C15). The functions whose structures differ between releases
-/// are taken with the symbol version of the headers that this was compiled with, never the loaded library's default. Immutable once
-/// loaded; any thread may call. It stays in the process for good, for providers leave exit handlers behind.
+/// libfabric, loaded at run time so that Keyferry starts without it (blob-rdma spec C15). The functions whose
+/// structures differ between releases are taken with the symbol version of the headers that this was compiled with,
+/// never the loaded library's default. Immutable once loaded; any thread may call. It stays in the process for good,
+/// for providers leave exit handlers behind.
 class Library {
  public:
-  /// `file`: the one to load; empty: the usual places in turn. Throws std::runtime_error that names each file tried, what was wrong with it and which
-  /// versions are accepted.
+  /// `file`: the one to load; empty: the usual places in turn. Throws std::runtime_error that names each file tried,
+  /// what was wrong with it and which versions are accepted.
   static std::shared_ptr<const Library> load(const std::string& file);
 
   /// File as loaded, and the version it reports: "/usr/lib/libfabric.so.1 (1.17)".

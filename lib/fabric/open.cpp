@@ -17,7 +17,8 @@ void answer(base::Executor& back, Callback<T> done, base::Result<T> result) {
   back.post([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
 }
 
-/// Makes an endpoint once, so that what would fail at the first transfer fails at start. Returns the length of its name.
+/// Makes an endpoint once, so that what would fail at the first transfer fails at start. Returns the length of its
+/// name.
 std::size_t probe(Domain& domain) {
   auto probed = TargetEndpoint::open(domain);
   if (!probed) throw std::runtime_error(probed.error().message);
@@ -26,8 +27,9 @@ std::size_t probe(Domain& domain) {
   return length;
 }
 
-/// A Fabric on libfabric. Its members are declared in the order in which they must be made; the destructor takes them down in the reverse one
-/// (blob-rdma spec C27): threads stopped and joined, endpoints with their address books, registrations, queue, domain.
+/// A Fabric on libfabric. Its members are declared in the order in which they must be made; the destructor takes them
+/// down in the reverse one (blob-rdma spec C27): threads stopped and joined, endpoints with their address books,
+/// registrations, queue, domain.
 class LibfabricFabric final : public Fabric {
  public:
   LibfabricFabric(std::unique_ptr<Domain> domain, Traits traits)
@@ -54,25 +56,33 @@ class LibfabricFabric final : public Fabric {
   }
 
   void open_endpoint(base::Executor& back, Callback<Endpoint> done) override {
-    progress_.post([this, &back, done = std::move(done)]() mutable { answer(back, std::move(done), endpoints_.open()); });
+    progress_.post(
+        [this, &back, done = std::move(done)]() mutable { answer(back, std::move(done), endpoints_.open()); });
   }
 
-  void insert_peers(EndpointId endpoint, std::vector<std::string> addresses, base::Executor& back, Callback<void> done) override {
+  void insert_peers(EndpointId endpoint, std::vector<std::string> addresses, base::Executor& back,
+                    Callback<void> done) override {
     progress_.post([this, endpoint, addresses = std::move(addresses), &back, done = std::move(done)]() mutable {
       answer(back, std::move(done), endpoints_.insert(endpoint, addresses));
     });
   }
 
   void close_endpoint(EndpointId endpoint, base::Executor& back, Callback<void> done) override {
-    progress_.post([this, endpoint, &back, done = std::move(done)]() mutable { answer(back, std::move(done), endpoints_.close(endpoint)); });
+    progress_.post([this, endpoint, &back, done = std::move(done)]() mutable {
+      answer(back, std::move(done), endpoints_.close(endpoint));
+    });
   }
 
   void register_memory(base::MutableBytes memory, base::Executor& back, Callback<Registration> done) override {
-    registrar_.post([this, memory, &back, done = std::move(done)]() mutable { answer(back, std::move(done), registrar_.add(memory)); });
+    registrar_.post([this, memory, &back, done = std::move(done)]() mutable {
+      answer(back, std::move(done), registrar_.add(memory));
+    });
   }
 
   void deregister(RegistrationId registration, base::Executor& back, Callback<void> done) override {
-    registrar_.post([this, registration, &back, done = std::move(done)]() mutable { answer(back, std::move(done), registrar_.remove(registration)); });
+    registrar_.post([this, registration, &back, done = std::move(done)]() mutable {
+      answer(back, std::move(done), registrar_.remove(registration));
+    });
   }
 
   void raise_owed() override { progress_.raise(); }

@@ -5,7 +5,8 @@
 namespace keyferry::fabric {
 
 std::unique_ptr<Fabric> open_fabric(const FabricOptions&) {
-  throw std::runtime_error("keyferry: built without libfabric; build with -DKEYFERRY_FABRIC=ON, or set fabric.provider to off");
+  throw std::runtime_error(
+      "keyferry: built without libfabric; build with -DKEYFERRY_FABRIC=ON, or set fabric.provider to off");
 }
 
 }  // namespace keyferry::fabric

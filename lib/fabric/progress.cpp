@@ -13,23 +13,23 @@ namespace keyferry::fabric {
 
 namespace {
 
-/// While something is owed: events end the sleep at once, the limit is for those that a provider forgets to signal.
-constexpr int kOwedSleepMs = 10;
-/// While nothing is owed. Wakes are remembered by the queue, so this only bounds what a defect of a provider could cost.
-constexpr int kIdleSleepMs = 1000;
+/// On the queue: traffic ends the sleep at once, the limit is for what a provider forgets to signal.
+constexpr int kQueueSleepMs = 10;
 /// Without a wait object, while something is owed.
-constexpr auto kPollPause = std::chrono::milliseconds(1);
+constexpr std::chrono::milliseconds kPollPause(1);
 /// Where the NIC moves the bytes, the queue is only looked at for error entries.
-constexpr auto kCheckPause = std::chrono::milliseconds(100);
+constexpr std::chrono::milliseconds kCheckPause(100);
 constexpr auto kLogPause = std::chrono::seconds(10);
 constexpr std::size_t kEntries = 16;
 
 }  // namespace
 
 ProgressThread::ProgressThread(Domain& domain, bool needs_polling)
-    : domain_(domain), needs_polling_(needs_polling), blocking_(domain.waitable()) {
+    : domain_(domain), needs_polling_(needs_polling), can_block_(domain.waitable()) {
   if (needs_polling && !domain.waitable()) {
-    spdlog::warn("fabric: the provider's completion queue can't be slept on; it is read every millisecond while a transfer runs");
+    spdlog::warn(
+        "fabric: the provider's completion queue can't be slept on; it is read every millisecond while a transfer "
+        "runs");
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -57,21 +57,22 @@ void ProgressThread::stop() {
 }
 
 void ProgressThread::wake() {
-  if (blocking_.load()) static_cast<void>(fi_cq_signal(domain_.queue()));
   {
     const std::lock_guard guard(mutex_);
     woken_ = true;
   }
   parked_.notify_one();
+  if (on_queue_.load()) static_cast<void>(fi_cq_signal(domain_.queue()));
 }
 
 void ProgressThread::run() {
   begin_thread("kf-fabric");
   while (run_tasks()) {
-    if (blocking_.load(std::memory_order_relaxed)) {
-      wait_on_queue();
+    on_queue_.store(can_block_ && owed_.load() > 0);
+    if (on_queue_.load()) {
+      sleep_on_queue();
     } else {
-      wait_parked();
+      park();
     }
   }
 }
@@ -81,6 +82,7 @@ bool ProgressThread::run_tasks() {
   bool last = false;
   {
     const std::lock_guard guard(mutex_);
+    woken_ = false;
     tasks.swap(tasks_);
     last = stopping_;
   }
@@ -88,30 +90,26 @@ bool ProgressThread::run_tasks() {
   return !last;
 }
 
-void ProgressThread::wait_on_queue() {
+void ProgressThread::sleep_on_queue() {
   fi_cq_entry entry{};
-  const ssize_t got = fi_cq_sread(domain_.queue(), &entry, 1, nullptr, owed_.load() > 0 ? kOwedSleepMs : kIdleSleepMs);
+  const ssize_t got = fi_cq_sread(domain_.queue(), &entry, 1, nullptr, kQueueSleepMs);
   if (got >= 0 || got == -FI_EAGAIN || got == -FI_EINTR) return drain();
   if (got == -FI_EAVAIL && read_error_entry()) return drain();
-  blocking_.store(false);
+  can_block_ = false;
   spdlog::warn("fabric: {} on provider {}; the completion queue is read every millisecond while a transfer runs",
-               domain_.library().error_text("fi_cq_sread", static_cast<int>(got)), domain_.info().fabric_attr->prov_name);
+               domain_.library().error_text("fi_cq_sread", static_cast<int>(got)),
+               domain_.info().fabric_attr->prov_name);
 }
 
-void ProgressThread::wait_parked() {
+void ProgressThread::park() {
   {
     std::unique_lock lock(mutex_);
-    const auto ready = [this] { return woken_; };
+    const auto woken = [this] { return woken_; };
     if (owed_.load() > 0) {
-      if (needs_polling_) {
-        parked_.wait_for(lock, kPollPause, ready);
-      } else {
-        parked_.wait_for(lock, kCheckPause, ready);
-      }
+      parked_.wait_for(lock, needs_polling_ ? kPollPause : kCheckPause, woken);
     } else {
-      parked_.wait(lock, ready);
+      parked_.wait(lock, woken);
     }
-    woken_ = false;
   }
   drain();
 }
@@ -122,7 +120,8 @@ void ProgressThread::drain() {
     const ssize_t got = fi_cq_read(domain_.queue(), entries, kEntries);
     if (got > 0) continue;
     if (got == -FI_EAVAIL && read_error_entry()) continue;
-    if (got != 0 && got != -FI_EAVAIL && got != -FI_EAGAIN && got != -FI_EINTR) count_error(domain_.library().error_text("fi_cq_read", static_cast<int>(got)));
+    if (got != 0 && got != -FI_EAVAIL && got != -FI_EAGAIN && got != -FI_EINTR)
+      count_error(domain_.library().error_text("fi_cq_read", static_cast<int>(got)));
     return;
   }
 }
@@ -132,7 +131,8 @@ bool ProgressThread::read_error_entry() {
   const ssize_t got = fi_cq_readerr(domain_.queue(), &entry, 0);
   if (got == -FI_EAGAIN) return false;
   const int code = got < 0 ? static_cast<int>(got) : entry.err;
-  count_error(domain_.library().error_text("completion queue", code) + ", provider's code " + std::to_string(entry.prov_errno));
+  count_error(domain_.library().error_text("completion queue", code) + ", provider's code " +
+              std::to_string(entry.prov_errno));
   return got > 0;
 }
 

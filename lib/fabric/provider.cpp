@@ -14,7 +14,8 @@ namespace keyferry::fabric {
 
 namespace {
 
-/// The wire protocol that 2.x's tcp and 1.17's net share; the same providers also list an older one that 2.x servers don't speak.
+/// The wire protocol that 2.x's tcp and 1.17's net share; the same providers also list an older one that 2.x servers
+/// don't speak.
 constexpr std::uint32_t kSoftwareProtocol = FI_PROTO_XNET;
 constexpr const char* kEfaDirect = "efa-direct";
 
@@ -49,21 +50,26 @@ Info ask(const std::shared_ptr<const Library>& library, bool efa, const std::str
   fi_info* found = nullptr;
   const int code = library->getinfo(node, flags, hints.get(), &found);
   if (code == 0 && found != nullptr) return Info(found, InfoDeleter{library});
-  std::string why = library->name() + " offers no provider " + (efa ? kEfaDirect : hints->fabric_attr->prov_name) + " here, " +
-                    library->error_text("fi_getinfo", code);
+  std::string why = library->name() + " offers no provider " + (efa ? kEfaDirect : hints->fabric_attr->prov_name) +
+                    " here, " + library->error_text("fi_getinfo", code);
   hints->domain_attr->threading = FI_THREAD_UNSPEC;
   if (library->getinfo(node, flags, hints.get(), &found) == 0 && found != nullptr) {
     library->freeinfo(found);
-    why += "; it would without FI_THREAD_SAFE, so this provider can't be called from two threads and a newer libfabric is needed";
+    why +=
+        "; it would without FI_THREAD_SAFE, so this provider can't be called from two threads and a newer libfabric is "
+        "needed";
   } else if (node != nullptr) {
     why += "; is fabric.bind (" + bind + ") an address of this host?";
   }
-  if (const char* const filter = std::getenv("FI_PROVIDER"); filter != nullptr) why += std::string("; FI_PROVIDER=") + filter + " is set and may leave it out";
+  if (const char* const filter = std::getenv("FI_PROVIDER"); filter != nullptr)
+    why += std::string("; FI_PROVIDER=") + filter + " is set and may leave it out";
   throw NotToBeHad{why};
 }
 
 bool usable(const fi_info& entry, bool efa) {
-  if (entry.domain_attr == nullptr || entry.domain_attr->name == nullptr || entry.fabric_attr == nullptr || entry.ep_attr == nullptr) return false;
+  if (entry.domain_attr == nullptr || entry.domain_attr->name == nullptr || entry.fabric_attr == nullptr ||
+      entry.ep_attr == nullptr)
+    return false;
   if (entry.domain_attr->threading != FI_THREAD_SAFE) return false;
   if (efa) return entry.fabric_attr->name != nullptr && std::strcmp(entry.fabric_attr->name, kEfaDirect) == 0;
   return entry.ep_attr->protocol == kSoftwareProtocol;
@@ -77,7 +83,8 @@ bool has_family(const fi_info& entry, int family) {
 
 /// Such an address means something only together with an interface of one's own: no peer on another host can use it.
 bool link_local(const fi_info& entry) {
-  if (entry.addr_format != FI_SOCKADDR_IN6 || entry.src_addr == nullptr || entry.src_addrlen < sizeof(sockaddr_in6)) return false;
+  if (entry.addr_format != FI_SOCKADDR_IN6 || entry.src_addr == nullptr || entry.src_addrlen < sizeof(sockaddr_in6))
+    return false;
   return IN6_IS_ADDR_LINKLOCAL(&static_cast<const sockaddr_in6*>(entry.src_addr)->sin6_addr);
 }
 
@@ -90,14 +97,16 @@ bool named(const fi_info& entry, const std::string& interface, bool efa) {
 std::string domain_list(const std::vector<const fi_info*>& entries) {
   std::vector<std::string> names;
   for (const fi_info* entry : entries) {
-    if (std::find(names.begin(), names.end(), entry->domain_attr->name) == names.end()) names.emplace_back(entry->domain_attr->name);
+    if (std::find(names.begin(), names.end(), entry->domain_attr->name) == names.end())
+      names.emplace_back(entry->domain_attr->name);
   }
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return "[" + text + "]";
 }
 
-const fi_info* first_of_family(const std::vector<const fi_info*>& entries, const std::string* interface, int family, bool efa) {
+const fi_info* first_of_family(const std::vector<const fi_info*>& entries, const std::string* interface, int family,
+                               bool efa) {
   const fi_info* second_choice = nullptr;
   for (const fi_info* entry : entries) {
     if (!has_family(*entry, family) || (interface != nullptr && !named(*entry, *interface, efa))) continue;
@@ -113,8 +122,9 @@ const fi_info& choose_entry(const fi_info* list, const FabricOptions& options, b
     if (usable(*entry, efa)) entries.push_back(entry);
   }
   if (entries.empty()) {
-    throw NotToBeHad{std::string("libfabric lists ") + (efa ? kEfaDirect : "the software provider") +
-                     ", but no entry that is thread-safe and speaks the server's wire protocol; install a newer libfabric"};
+    throw NotToBeHad{
+        std::string("libfabric lists ") + (efa ? kEfaDirect : "the software provider") +
+        ", but no entry that is thread-safe and speaks the server's wire protocol; install a newer libfabric"};
   }
   const int family = efa ? 0 : options.family;
   if (options.interfaces.empty()) {
@@ -126,15 +136,18 @@ const fi_info& choose_entry(const fi_info* list, const FabricOptions& options, b
     name_known = name_known || first_of_family(entries, &interface, 0, efa) != nullptr;
   }
   if (!name_known) {
-    throw std::runtime_error("keyferry: no fabric domain named \"" + options.interfaces.front() + "\"; this host has " + domain_list(entries) +
-                             "; correct fabric.interfaces");
+    throw std::runtime_error("keyferry: no fabric domain named \"" + options.interfaces.front() + "\"; this host has " +
+                             domain_list(entries) + "; correct fabric.interfaces");
   }
-  throw std::runtime_error(std::string("keyferry: no fabric address of family ") + (family == AF_INET6 ? "IPv6" : "IPv4") + " on " + domain_list(entries) +
-                           ", which the server's address needs; give the interface one, or choose another by fabric.interfaces or fabric.bind");
+  throw std::runtime_error(std::string("keyferry: no fabric address of family ") +
+                           (family == AF_INET6 ? "IPv6" : "IPv4") + " on " + domain_list(entries) +
+                           ", which the server's address needs; give the interface one, or choose another by "
+                           "fabric.interfaces or fabric.bind");
 }
 
 Provider choose(const std::shared_ptr<const Library>& library, const FabricOptions& options, bool efa) {
-  if (efa && FI_MAJOR(library->version()) < 2) throw NotToBeHad{"efa-direct needs libfabric 2.0 or later, loaded is " + library->name()};
+  if (efa && FI_MAJOR(library->version()) < 2)
+    throw NotToBeHad{"efa-direct needs libfabric 2.0 or later, loaded is " + library->name()};
   const Info list = ask(library, efa, options.bind);
   const fi_info& entry = choose_entry(list.get(), options, efa);
   Provider provider{Info(library->dupinfo(&entry), InfoDeleter{library}), {}};
@@ -151,14 +164,16 @@ Provider choose(const std::shared_ptr<const Library>& library, const FabricOptio
 
 Provider choose_provider(const std::shared_ptr<const Library>& library, const FabricOptions& options) {
   if (options.provider != "auto" && options.provider != kEfaDirect && options.provider != "software") {
-    throw std::runtime_error("keyferry: fabric.provider is \"" + options.provider + "\"; it must be auto, efa-direct, software or off");
+    throw std::runtime_error("keyferry: fabric.provider is \"" + options.provider +
+                             "\"; it must be auto, efa-direct, software or off");
   }
   std::string passed_over;
   if (options.provider != "software") {
     try {
       return choose(library, options, true);
     } catch (const NotToBeHad& reason) {
-      if (options.provider == kEfaDirect) throw std::runtime_error("keyferry: fabric.provider is efa-direct, but " + reason.why);
+      if (options.provider == kEfaDirect)
+        throw std::runtime_error("keyferry: fabric.provider is efa-direct, but " + reason.why);
       passed_over = reason.why;
     }
   }
@@ -167,7 +182,8 @@ Provider choose_provider(const std::shared_ptr<const Library>& library, const Fa
     provider.traits.reason = passed_over;
     return provider;
   } catch (const NotToBeHad& reason) {
-    throw std::runtime_error("keyferry: no fabric to be had: " + reason.why + (passed_over.empty() ? "" : "; nor efa-direct: " + passed_over));
+    throw std::runtime_error("keyferry: no fabric to be had: " + reason.why +
+                             (passed_over.empty() ? "" : "; nor efa-direct: " + passed_over));
   }
 }
 

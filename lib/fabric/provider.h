@@ -14,7 +14,8 @@ struct Provider {
   Traits traits;
 };
 
-/// Asks libfabric with the hints of blob-rdma spec 4.1 and chooses as in 4.2. Throws std::runtime_error that names cause and fix.
+/// Asks libfabric with the hints of blob-rdma spec 4.1 and chooses as in 4.2. Throws std::runtime_error that names
+/// cause and fix.
 Provider choose_provider(const std::shared_ptr<const Library>& library, const FabricOptions& options);
 
 }  // namespace keyferry::fabric

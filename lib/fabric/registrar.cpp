@@ -23,7 +23,9 @@ void add_to(std::atomic<std::uint64_t>& number, std::uint64_t n) {
 }  // namespace
 
 Registrar::Registrar(Domain& domain)
-    : domain_(domain), virtual_addresses_(domain.has_mr_mode(FI_MR_VIRT_ADDR)), own_keys_(!domain.has_mr_mode(FI_MR_PROV_KEY)) {
+    : domain_(domain),
+      virtual_addresses_(domain.has_mr_mode(FI_MR_VIRT_ADDR)),
+      own_keys_(!domain.has_mr_mode(FI_MR_PROV_KEY)) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -68,14 +70,16 @@ base::Result<Registration> Registrar::add(base::MutableBytes memory) {
   const std::uint64_t number = ++last_number_;
   const base::TimePoint start = base::Clock::steady().now();
   fid_mr* region = nullptr;
-  const int code = fi_mr_reg(domain_.domain(), memory.data(), memory.size(), FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, 0,
-                             own_keys_ ? number : 0, 0, &region, nullptr);
+  const int code =
+      fi_mr_reg(domain_.domain(), memory.data(), memory.size(), FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE,
+                0, own_keys_ ? number : 0, 0, &region, nullptr);
   const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(base::Clock::steady().now() - start);
   add_to(nanoseconds_, static_cast<std::uint64_t>(spent.count()));
   if (code != 0) {
     add_to(failures_, 1);
-    return base::Error{"keyferry: can't register " + std::to_string(memory.size()) + " bytes with the fabric: " +
-                           domain_.library().error_text("fi_mr_reg", code) + registration_advice(code, registered_bytes_.load(std::memory_order_relaxed)),
+    return base::Error{"keyferry: can't register " + std::to_string(memory.size()) +
+                           " bytes with the fabric: " + domain_.library().error_text("fi_mr_reg", code) +
+                           registration_advice(code, registered_bytes_.load(std::memory_order_relaxed)),
                        code};
   }
   const RegistrationId id{number};
@@ -86,7 +90,9 @@ base::Result<Registration> Registrar::add(base::MutableBytes memory) {
   if (key == FI_KEY_NOTAVAIL) {
     add_to(failures_, 1);
     static_cast<void>(close(position));
-    return base::Error{"keyferry: the provider gives registrations raw keys, which BLOB.RDMA_* can't carry; use another provider", -FI_ENOKEY};
+    return base::Error{
+        "keyferry: the provider gives registrations raw keys, which BLOB.RDMA_* can't carry; use another provider",
+        -FI_ENOKEY};
   }
   return Registration{id, key, virtual_addresses_ ? reinterpret_cast<std::uint64_t>(memory.data()) : 0};
 }
@@ -94,7 +100,9 @@ base::Result<Registration> Registrar::add(base::MutableBytes memory) {
 base::Result<void> Registrar::remove(RegistrationId id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) {
-    return base::Error{"keyferry: there is no registration " + std::to_string(static_cast<std::uint64_t>(id)) + " to close", -FI_ENOENT};
+    return base::Error{
+        "keyferry: there is no registration " + std::to_string(static_cast<std::uint64_t>(id)) + " to close",
+        -FI_ENOENT};
   }
   return close(found);
 }
@@ -108,8 +116,8 @@ base::Result<void> Registrar::close(std::map<RegistrationId, Entry>::iterator po
   if (code == 0) return {};
   add_to(close_failures_, 1);
   domain_.abandon();
-  base::Error error{"keyferry: can't close a registration of " + std::to_string(entry.bytes) + " bytes, the memory is lost for good: " +
-                        domain_.library().error_text("fi_close", code),
+  base::Error error{"keyferry: can't close a registration of " + std::to_string(entry.bytes) +
+                        " bytes, the memory is lost for good: " + domain_.library().error_text("fi_close", code),
                     code};
   spdlog::error("{}", error.message);
   return error;

@@ -16,10 +16,12 @@
 
 namespace keyferry::fabric {
 
-/// The registrar thread of one domain: every fi_mr_reg and fi_close(mr), beside the fabric thread, which a large one would stall (blob-rdma spec C19,
-/// C25). One queue, so that a registration waits for the closings called before it and their pages no longer count.
+/// The registrar thread of one domain: every fi_mr_reg and fi_close(mr), beside the fabric thread, which a large one
+/// would stall (blob-rdma spec C19, C25). One queue, so that a registration waits for the closings called before it and
+/// their pages no longer count.
 ///
-/// post() and the readings may come from any thread; registering and closing happen in tasks on the registrar's thread only.
+/// post() and the readings may come from any thread; registering and closing happen in tasks on the registrar's thread
+/// only.
 class Registrar {
  public:
   explicit Registrar(Domain& domain);
@@ -59,7 +61,8 @@ class Registrar {
 
   /// Registrar's thread, and after its end the destructor.
   std::map<RegistrationId, Entry> entries_;
-  /// Ids and, where the provider lets us choose, keys: they only grow, for an old one may still be named by a server (blob-rdma spec C19).
+  /// Ids and, where the provider lets us choose, keys: they only grow, for an old one may still be named by a server
+  /// (blob-rdma spec C19).
   std::uint64_t last_number_ = 0;
 
   std::atomic<std::uint64_t> registrations_{0};

@@ -102,17 +102,19 @@ LeaseQueue::Request LeaseQueue::take(std::map<Ticket, Request>::iterator positio
 
 base::Error LeaseQueue::never_fits(std::uint64_t length) const {
   const std::uint64_t most = std::min<std::uint64_t>(pool_.usable_bytes(), kMaxRegionsPerLease * pool_.region_bytes());
-  return {"keyferry: no room in the pool for " + std::to_string(length) + " bytes: a lease holds 1 to " + std::to_string(most) +
-              " bytes here (" + size_text(pool_.usable_bytes()) + " usable, at most " + std::to_string(kMaxRegionsPerLease) + " regions of " +
-              size_text(pool_.region_bytes()) + "); raise pool.size or pool.region",
+  return {"keyferry: no room in the pool for " + std::to_string(length) + " bytes: a lease holds 1 to " +
+              std::to_string(most) + " bytes here (" + size_text(pool_.usable_bytes()) + " usable, at most " +
+              std::to_string(kMaxRegionsPerLease) + " regions of " + size_text(pool_.region_bytes()) +
+              "); raise pool.size or pool.region",
           EMSGSIZE};
 }
 
 base::Error LeaseQueue::waited_too_long(std::uint64_t length) const {
   const PoolStats stats = pool_.stats();
-  return {"keyferry: no room in the pool for " + std::to_string(length) + " bytes within " + seconds_text(pool_wait_) + ": " +
-              size_text(stats.bytes_in(RegionState::kFree)) + " of " + size_text(pool_.usable_bytes()) + " free, " +
-              size_text(stats.bytes_in(RegionState::kQuarantined)) + " quarantined, " + std::to_string(waiting_.size()) +
+  return {"keyferry: no room in the pool for " + std::to_string(length) + " bytes within " + seconds_text(pool_wait_) +
+              ": " + size_text(stats.bytes_in(RegionState::kFree)) + " of " + size_text(pool_.usable_bytes()) +
+              " free, " + size_text(stats.bytes_in(RegionState::kQuarantined)) + " quarantined, " +
+              std::to_string(waiting_.size()) +
               " others waiting; raise pool.size or limits.pool_wait, or move fewer large values at once",
           ETIMEDOUT};
 }

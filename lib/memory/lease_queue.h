@@ -19,9 +19,10 @@ enum class ClientId : std::uint64_t {};
 /// Names one request of one LeaseQueue; never used again. 0 is none.
 enum class Ticket : std::uint64_t {};
 
-/// Waiting for room in the pool, fair between clients: clients are served in turn, each one's requests in order of arrival. The request
-/// whose turn it is blocks all others until it fits, so that a large one is never overtaken for ever by small ones. Engine's thread only.
-/// A callback runs inside request(), pump() or expire(), never inside cancel(); it may call the queue and the pool, but not destroy them.
+/// Waiting for room in the pool, fair between clients: clients are served in turn, each one's requests in order of
+/// arrival. The request whose turn it is blocks all others until it fits, so that a large one is never overtaken for
+/// ever by small ones. Engine's thread only. A callback runs inside request(), pump() or expire(), never inside
+/// cancel(); it may call the queue and the pool, but not destroy them.
 class LeaseQueue {
  public:
   using Callback = base::UniqueFunction<void(base::Result<Lease>)>;
@@ -29,14 +30,16 @@ class LeaseQueue {
   /// `pool_wait`: how long a request waits at most (limits.pool_wait). The pool outlives the queue.
   LeaseQueue(Pool& pool, base::Duration pool_wait);
 
-  /// Grants at once if nobody waits and there is room, else queues. A length that could never be leased is answered with an error at once. So
-  /// the callback may have run when this returns; the ticket is then used up.
+  /// Grants at once if nobody waits and there is room, else queues. A length that could never be leased is answered
+  /// with an error at once. So the callback may have run when this returns; the ticket is then used up.
   Ticket request(ClientId client, std::uint64_t length, base::TimePoint now, Callback done);
   /// A lease for somebody who must not wait: nullopt where request() would have queued or refused.
   std::optional<Lease> try_now(std::uint64_t length);
-  /// Forgets a request, its callback is destroyed unrun. False if it is not waiting any more. Call pump() afterwards: it may have been the one that blocked.
+  /// Forgets a request, its callback is destroyed unrun. False if it is not waiting any more. Call pump() afterwards:
+  /// it may have been the one that blocked.
   bool cancel(Ticket ticket);
-  /// Grants what can be granted; to be called after everything that gives regions back to the pool or takes some out of it for good.
+  /// Grants what can be granted; to be called after everything that gives regions back to the pool or takes some out of
+  /// it for good.
   void pump();
   /// Answers with an error those that have waited for pool_wait, then pumps.
   void expire(base::TimePoint now);

@@ -28,7 +28,8 @@ bool contains_word(std::string_view list, std::string_view word) {
   return false;
 }
 
-/// The mount of the memory controller (version 1) or of the unified hierarchy (version 2), from a mountinfo file (proc(5)).
+/// The mount of the memory controller (version 1) or of the unified hierarchy (version 2), from a mountinfo file
+/// (proc(5)).
 std::optional<Mount> find_mount(const std::filesystem::path& mountinfo, bool unified) {
   std::ifstream file(mountinfo);
   std::string line;
@@ -62,7 +63,8 @@ std::string below_root(const std::string& group, const std::string& root) {
   return "";
 }
 
-void keep_smallest(std::optional<MemoryLimit>& smallest, const Mount& mount, const std::string& group, const char* file) {
+void keep_smallest(std::optional<MemoryLimit>& smallest, const Mount& mount, const std::string& group,
+                   const char* file) {
   std::string path = below_root(group, mount.root);
   for (;;) {
     while (!path.empty() && path.back() == '/') path.pop_back();
@@ -88,7 +90,8 @@ std::optional<MemoryLimit> cgroup_memory_limit(const std::filesystem::path& proc
     const bool unified = controllers.empty();
     if (!unified && !contains_word(controllers, "memory")) continue;
     const std::optional<Mount> mount = find_mount(proc_self / "mountinfo", unified);
-    if (mount) keep_smallest(smallest, *mount, line.substr(second + 1), unified ? "memory.max" : "memory.limit_in_bytes");
+    if (mount)
+      keep_smallest(smallest, *mount, line.substr(second + 1), unified ? "memory.max" : "memory.limit_in_bytes");
   }
   return smallest;
 }

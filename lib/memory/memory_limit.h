@@ -13,8 +13,9 @@ struct MemoryLimit {
   std::string source;
 };
 
-/// The smallest memory limit of the cgroups that hold this process, of version 1 and 2 (memory.limit_in_bytes, memory.max), from its own up to
-/// the mount's root; nullopt if none is set. `proc_self` has the files cgroup and mountinfo. Throws nothing: what can't be read sets no limit.
+/// The smallest memory limit of the cgroups that hold this process, of version 1 and 2 (memory.limit_in_bytes,
+/// memory.max), from its own up to the mount's root; nullopt if none is set. `proc_self` has the files cgroup and
+/// mountinfo. Throws nothing: what can't be read sets no limit.
 std::optional<MemoryLimit> cgroup_memory_limit(const std::filesystem::path& proc_self = "/proc/self");
 
 }  // namespace keyferry::memory

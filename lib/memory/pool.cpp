@@ -8,7 +8,9 @@ namespace keyferry::memory {
 
 namespace {
 constexpr LeaseId kNobody{0};
-std::size_t slot(RegionState state) { return static_cast<std::size_t>(state); }
+std::size_t slot(RegionState state) {
+  return static_cast<std::size_t>(state);
+}
 }  // namespace
 
 Pool::Pool(base::MutableBytes memory, std::uint64_t region_bytes)
@@ -137,7 +139,8 @@ void Pool::move(RegionIndex index, RegionState to) {
   ++counts_[slot(to)];
   states_[index] = to;
   if (to == RegionState::kFree) free_.push_back(index);
-  if (to != RegionState::kLeased && to != RegionState::kInFlight && to != RegionState::kQuarantined) holders_[index] = kNobody;
+  if (to != RegionState::kLeased && to != RegionState::kInFlight && to != RegionState::kQuarantined)
+    holders_[index] = kNobody;
 }
 
 }  // namespace keyferry::memory

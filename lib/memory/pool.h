@@ -11,8 +11,9 @@
 
 namespace keyferry::memory {
 
-/// Where a region stands. registering -> free | closed; free -> leased; leased -> in_flight | free; in_flight -> leased | quarantined;
-/// quarantined -> free | registering | closed. From in_flight there is no way to free but through settle() or quarantine() (R88).
+/// Where a region stands. registering -> free | closed; free -> leased; leased -> in_flight | free; in_flight -> leased
+/// | quarantined; quarantined -> free | registering | closed. From in_flight there is no way to free but through
+/// settle() or quarantine() (R88).
 enum class RegionState : std::uint8_t { kRegistering, kFree, kLeased, kInFlight, kQuarantined, kClosed };
 inline constexpr std::size_t kRegionStates = 6;
 
@@ -40,12 +41,12 @@ struct PoolStats {
   std::uint64_t regions_in(RegionState state) const { return regions[static_cast<std::size_t>(state)]; }
 };
 
-/// The books of the pool: which region is in which state and who holds it. Only the engine's thread touches it, so it has no locks and
-/// no atomics. It never touches the memory itself.
+/// The books of the pool: which region is in which state and who holds it. Only the engine's thread touches it, so it
+/// has no locks and no atomics. It never touches the memory itself.
 class Pool {
  public:
-  /// All regions start as registering: they become free one by one (region_registered) as the registrar gets through them, or all at
-  /// once (all_registered) where there is no fabric.
+  /// All regions start as registering: they become free one by one (region_registered) as the registrar gets through
+  /// them, or all at once (all_registered) where there is no fabric.
   Pool(base::MutableBytes memory, std::uint64_t region_bytes);
 
   std::uint64_t region_bytes() const { return region_bytes_; }
@@ -62,7 +63,8 @@ class Pool {
   /// Where there is no fabric: every region that is still registering becomes free.
   void all_registered();
 
-  /// Leases whole regions for `length` bytes (1 .. kMaxRegionsPerLease regions), or nothing: nullopt if too few are free now. O(1) a region.
+  /// Leases whole regions for `length` bytes (1 .. kMaxRegionsPerLease regions), or nothing: nullopt if too few are
+  /// free now. O(1) a region.
   std::optional<Lease> try_lease(std::uint64_t length);
   /// True if a lease of that length could be granted when everything that is out has come back.
   bool could_ever_lease(std::uint64_t length) const;
@@ -75,14 +77,15 @@ class Pool {
   void quarantine(const Lease& lease);
   /// The fence was confirmed, or nothing is in flight (never was, or settled). The regions are free again.
   void release(Lease lease);
-  /// The fence was confirmed and their registrations are closed: quarantined regions wait for new ones (region_registered, region_failed).
+  /// The fence was confirmed and their registrations are closed: quarantined regions wait for new ones
+  /// (region_registered, region_failed).
   void renew(Lease lease);
   /// A fence that failed: quarantined regions are never lent again.
   void close(Lease lease);
 
   PoolStats stats() const;
-  /// How often a caller asked for a change that the states don't allow. Such a call changes nothing, so that memory is rather lost than
-  /// lent twice; with KEYFERRY_DEBUG it aborts.
+  /// How often a caller asked for a change that the states don't allow. Such a call changes nothing, so that memory is
+  /// rather lost than lent twice; with KEYFERRY_DEBUG it aborts.
   std::uint64_t illegal_transitions() const { return illegal_transitions_; }
 
  private:

@@ -28,9 +28,13 @@ struct NoHugePages {
   std::string why;
 };
 
-[[noreturn]] void fail(const std::string& text) { throw std::runtime_error("keyferry: " + text); }
+[[noreturn]] void fail(const std::string& text) {
+  throw std::runtime_error("keyferry: " + text);
+}
 
-std::string errno_text(int code) { return std::string(std::strerror(code)) + " (errno " + std::to_string(code) + ")"; }
+std::string errno_text(int code) {
+  return std::string(std::strerror(code)) + " (errno " + std::to_string(code) + ")";
+}
 
 /// A number of /proc/meminfo: pages, or bytes where the file says kB. 0 if absent.
 std::uint64_t meminfo(const std::string& name) {
@@ -58,26 +62,34 @@ std::string shmem_huge_page_policy() {
   return "";
 }
 
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 void check_options(const PoolOptions& options) {
   if (options.region_bytes < kSmallestRegion || !std::has_single_bit(options.region_bytes)) {
-    fail("pool.region is " + size_text(options.region_bytes) + "; it must be a power of two and at least 4 KiB, e.g. 4MiB");
+    fail("pool.region is " + size_text(options.region_bytes) +
+         "; it must be a power of two and at least 4 KiB, e.g. 4MiB");
   }
   if (options.bytes == 0) fail("pool.size is 0; set it to the memory that transfers may use, e.g. 4GiB");
-  if (options.bytes > std::uint64_t{1} << 56U) fail("pool.size is " + size_text(options.bytes) + "; no machine has that much memory");
+  if (options.bytes > std::uint64_t{1} << 56U)
+    fail("pool.size is " + size_text(options.bytes) + "; no machine has that much memory");
 }
 
-/// Total memory, not free memory, decides (R93): the page cache gives way, another process's memory does not, and that the kernel reports.
+/// Total memory, not free memory, decides (R93): the page cache gives way, another process's memory does not, and that
+/// the kernel reports.
 void check_limits(std::uint64_t length) {
   struct sysinfo machine {};
   if (::sysinfo(&machine) == 0) {
     const std::uint64_t total = static_cast<std::uint64_t>(machine.totalram) * machine.mem_unit;
-    if (length >= total) fail("pool.size is " + size_text(length) + " and this machine has " + size_text(total) + " of memory; lower pool.size");
+    if (length >= total)
+      fail("pool.size is " + size_text(length) + " and this machine has " + size_text(total) +
+           " of memory; lower pool.size");
   }
   const std::optional<MemoryLimit> limit = cgroup_memory_limit();
   if (limit && length >= limit->bytes) {
-    fail("pool.size is " + size_text(length) + " and this process may have " + size_text(limit->bytes) + " (" + limit->source +
+    fail("pool.size is " + size_text(length) + " and this process may have " + size_text(limit->bytes) + " (" +
+         limit->source +
          "); lower pool.size, or raise the limit (systemd MemoryMax=, the container's memory limit) above it");
   }
 }
@@ -91,7 +103,9 @@ int reserve(int fd, std::uint64_t length) {
   return result;
 }
 
-std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : size_text(limit); }
+std::string limit_text(rlim_t limit) {
+  return limit == RLIM_INFINITY ? "unlimited" : size_text(limit);
+}
 
 }  // namespace
 
@@ -140,8 +154,8 @@ void PoolMemory::map_huge(const PoolOptions& options, std::uint64_t length) {
   const std::uint64_t page = meminfo("Hugepagesize");
   if (page == 0) throw NoHugePages{"this kernel has none"};
   const std::uint64_t rounded = round_up(length, std::max(page, options.region_bytes));
-  const std::string shortage = "the pool needs " + std::to_string(rounded / page) + " pages of " + size_text(page) + ", " +
-                               std::to_string(meminfo("HugePages_Free")) + " are free (sysctl vm.nr_hugepages)";
+  const std::string shortage = "the pool needs " + std::to_string(rounded / page) + " pages of " + size_text(page) +
+                               ", " + std::to_string(meminfo("HugePages_Free")) + " are free (sysctl vm.nr_hugepages)";
   base::Fd fd(::memfd_create("keyferry-pool", MFD_CLOEXEC | MFD_HUGETLB));
   if (!fd) throw NoHugePages{"memfd_create: " + errno_text(errno)};
   if (::ftruncate(fd.get(), static_cast<off_t>(rounded)) != 0) throw NoHugePages{"ftruncate: " + errno_text(errno)};
@@ -159,10 +173,12 @@ void PoolMemory::map_huge(const PoolOptions& options, std::uint64_t length) {
 void PoolMemory::map_small(std::uint64_t length) {
   base::Fd fd(::memfd_create("keyferry-pool", MFD_CLOEXEC));
   if (!fd) fail("can't create the pool's memory (memfd_create): " + errno_text(errno));
-  if (::ftruncate(fd.get(), static_cast<off_t>(length)) != 0) fail("can't size the pool to " + size_text(length) + ": " + errno_text(errno));
+  if (::ftruncate(fd.get(), static_cast<off_t>(length)) != 0)
+    fail("can't size the pool to " + size_text(length) + ": " + errno_text(errno));
   void* const address = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (address == MAP_FAILED) {
-    fail("can't map " + size_text(length) + " for the pool: " + errno_text(errno) + "; lower pool.size or raise the address space limit (ulimit -v)");
+    fail("can't map " + size_text(length) + " for the pool: " + errno_text(errno) +
+         "; lower pool.size or raise the address space limit (ulimit -v)");
   }
   fd_ = std::move(fd);
   bytes_ = {static_cast<std::byte*>(address), length};
@@ -175,13 +191,16 @@ void PoolMemory::map_small(std::uint64_t length) {
     page_kind_ += ", transparent huge pages allowed";
   }
 #ifdef MADV_POPULATE_WRITE
-  // Unlike a plain touch it reports a missing page instead of ending in SIGBUS. Kernels before 5.14 lack it: fallocate then does it alone.
+  // Unlike a plain touch it reports a missing page instead of ending in SIGBUS. Kernels before 5.14 lack it: fallocate
+  // then does it alone.
   if (::madvise(address, length, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-    fail("can't populate " + size_text(length) + " for the pool: " + errno_text(errno) + "; lower pool.size or free memory");
+    fail("can't populate " + size_text(length) + " for the pool: " + errno_text(errno) +
+         "; lower pool.size or free memory");
   }
 #endif
   if (const int error = reserve(fd_.get(), length); error != 0) {
-    fail("can't reserve " + size_text(length) + " for the pool: " + errno_text(error) + "; lower pool.size or free memory");
+    fail("can't reserve " + size_text(length) + " for the pool: " + errno_text(error) +
+         "; lower pool.size or free memory");
   }
 }
 
@@ -199,9 +218,11 @@ void PoolMemory::lock(bool huge) {
       error = errno;
     }
   }
-  const std::string text = "can't lock the pool: it needs " + size_text(bytes_.size()) + " and the limit on locked memory (RLIMIT_MEMLOCK) is " +
-                           limit_text(limit.rlim_cur) + ": " + errno_text(error) +
-                           "; set LimitMEMLOCK=infinity in the systemd unit, --ulimit memlock=-1 for a container, or \"* - memlock unlimited\" in "
+  const std::string text = "can't lock the pool: it needs " + size_text(bytes_.size()) +
+                           " and the limit on locked memory (RLIMIT_MEMLOCK) is " + limit_text(limit.rlim_cur) + ": " +
+                           errno_text(error) +
+                           "; set LimitMEMLOCK=infinity in the systemd unit, --ulimit memlock=-1 for a container, or "
+                           "\"* - memlock unlimited\" in "
                            "/etc/security/limits.conf, or give it CAP_IPC_LOCK";
   if (!huge) fail(text);
   notes_.push_back("pool: not locked, which huge pages do without, but a fabric device may need it: " + text);

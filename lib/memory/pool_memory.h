@@ -20,9 +20,10 @@ struct PoolOptions {
   HugePages huge_pages = HugePages::kPrefer;
 };
 
-/// The pool's memory: a memfd whose blocks are all there (no SIGBUS later, R93, R94), populated, locked, left out of core dumps and not
-/// inherited over fork (R65, R80). Owns the mapping and its descriptor; the books over it are Pool's. Made on the main thread at start and
-/// destroyed last; the mapping itself never changes, so any thread may use the accessors. Who may touch which bytes is said by leases.
+/// The pool's memory: a memfd whose blocks are all there (no SIGBUS later, R93, R94), populated, locked, left out of
+/// core dumps and not inherited over fork (R65, R80). Owns the mapping and its descriptor; the books over it are
+/// Pool's. Made on the main thread at start and destroyed last; the mapping itself never changes, so any thread may use
+/// the accessors. Who may touch which bytes is said by leases.
 class PoolMemory {
  public:
   /// Throws std::runtime_error with one message that names the cause and the fix (R69).

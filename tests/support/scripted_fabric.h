@@ -14,9 +14,10 @@
 
 namespace keyferry::test {
 
-/// A Fabric without a network whose answers the test decides. Each kind of call is delivered (answered at once, the default), held until the
-/// test lets it go, or failed. Everything that was called is recorded. Any thread may call any member; answers are posted to the caller's
-/// executor as the real one does. The test plays the server by window(): bytes written there land in the memory that was registered.
+/// A Fabric without a network whose answers the test decides. Each kind of call is delivered (answered at once, the
+/// default), held until the test lets it go, or failed. Everything that was called is recorded. Any thread may call any
+/// member; answers are posted to the caller's executor as the real one does. The test plays the server by window():
+/// bytes written there land in the memory that was registered.
 class ScriptedFabric final : public fabric::Fabric {
  public:
   enum class Kind { kOpenEndpoint, kInsertPeers, kCloseEndpoint, kRegister, kDeregister };
@@ -45,7 +46,8 @@ class ScriptedFabric final : public fabric::Fabric {
     const std::lock_guard guard(mutex_);
     answers_[kind] = answer;
   }
-  /// The next `times` calls of this kind fail. A failed closing leaves the endpoint or registration open, as lost for good.
+  /// The next `times` calls of this kind fail. A failed closing leaves the endpoint or registration open, as lost for
+  /// good.
   void fail_next(Kind kind, std::string message, int code = -5, int times = 1) {
     const std::lock_guard guard(mutex_);
     for (int i = 0; i < times; ++i) failures_[kind].push_back(base::Error{message, code});
@@ -112,7 +114,8 @@ class ScriptedFabric final : public fabric::Fabric {
   void open_endpoint(base::Executor& back, fabric::Callback<fabric::Endpoint> done) override {
     const std::lock_guard guard(mutex_);
     record({.kind = Kind::kOpenEndpoint});
-    if (auto error = next_failure(Kind::kOpenEndpoint)) return answer(Kind::kOpenEndpoint, back, std::move(done), *std::move(error));
+    if (auto error = next_failure(Kind::kOpenEndpoint))
+      return answer(Kind::kOpenEndpoint, back, std::move(done), *std::move(error));
     const fabric::EndpointId id{next_id_++};
     endpoints_[id] = 0;
     ++counters_.endpoints;
@@ -123,12 +126,15 @@ class ScriptedFabric final : public fabric::Fabric {
                     fabric::Callback<void> done) override {
     const std::lock_guard guard(mutex_);
     record({.kind = Kind::kInsertPeers, .endpoint = endpoint, .addresses = addresses});
-    if (auto error = next_failure(Kind::kInsertPeers)) return answer(Kind::kInsertPeers, back, std::move(done), *std::move(error));
+    if (auto error = next_failure(Kind::kInsertPeers))
+      return answer(Kind::kInsertPeers, back, std::move(done), *std::move(error));
     const auto found = endpoints_.find(endpoint);
-    if (found == endpoints_.end()) return answer(Kind::kInsertPeers, back, std::move(done), base::Error{"no such endpoint", -2});
+    if (found == endpoints_.end())
+      return answer(Kind::kInsertPeers, back, std::move(done), base::Error{"no such endpoint", -2});
     for (const std::string& address : addresses) {
       if (address.size() == traits_.address_length) continue;
-      return answer(Kind::kInsertPeers, back, std::move(done), base::Error{"a peer's address has the wrong length", -22});
+      return answer(Kind::kInsertPeers, back, std::move(done),
+                    base::Error{"a peer's address has the wrong length", -22});
     }
     found->second += addresses.size();
     counters_.av_entries += addresses.size();
@@ -143,14 +149,16 @@ class ScriptedFabric final : public fabric::Fabric {
       return answer(Kind::kCloseEndpoint, back, std::move(done), *std::move(error));
     }
     const auto found = endpoints_.find(endpoint);
-    if (found == endpoints_.end()) return answer(Kind::kCloseEndpoint, back, std::move(done), base::Error{"no such endpoint", -2});
+    if (found == endpoints_.end())
+      return answer(Kind::kCloseEndpoint, back, std::move(done), base::Error{"no such endpoint", -2});
     counters_.av_entries -= found->second;
     --counters_.endpoints;
     endpoints_.erase(found);
     answer(Kind::kCloseEndpoint, back, std::move(done), base::Result<void>());
   }
 
-  void register_memory(base::MutableBytes memory, base::Executor& back, fabric::Callback<fabric::Registration> done) override {
+  void register_memory(base::MutableBytes memory, base::Executor& back,
+                       fabric::Callback<fabric::Registration> done) override {
     const std::lock_guard guard(mutex_);
     record({.kind = Kind::kRegister, .memory = memory});
     if (auto error = next_failure(Kind::kRegister)) {
@@ -161,7 +169,8 @@ class ScriptedFabric final : public fabric::Fabric {
     registrations_[fabric::RegistrationId{key}] = memory;
     ++counters_.registrations;
     counters_.registered_bytes += memory.size();
-    answer(Kind::kRegister, back, std::move(done), fabric::Registration{fabric::RegistrationId{key}, key, wire_base(memory)});
+    answer(Kind::kRegister, back, std::move(done),
+           fabric::Registration{fabric::RegistrationId{key}, key, wire_base(memory)});
   }
 
   void deregister(fabric::RegistrationId registration, base::Executor& back, fabric::Callback<void> done) override {
@@ -172,7 +181,8 @@ class ScriptedFabric final : public fabric::Fabric {
       return answer(Kind::kDeregister, back, std::move(done), *std::move(error));
     }
     const auto found = registrations_.find(registration);
-    if (found == registrations_.end()) return answer(Kind::kDeregister, back, std::move(done), base::Error{"no such registration", -2});
+    if (found == registrations_.end())
+      return answer(Kind::kDeregister, back, std::move(done), base::Error{"no such registration", -2});
     counters_.registered_bytes -= found->second.size();
     --counters_.registrations;
     registrations_.erase(found);
@@ -197,7 +207,8 @@ class ScriptedFabric final : public fabric::Fabric {
   /// The address that open_endpoint() answers for an id: like a sockaddr_in on 127.0.0.1 whose port is the id.
   std::string address_of(fabric::EndpointId id) const {
     std::string address(traits_.address_length, '\0');
-    const char head[] = {2, 0, static_cast<char>(static_cast<std::uint64_t>(id) >> 8U), static_cast<char>(id), 127, 0, 0, 1};
+    const char head[] = {2, 0, static_cast<char>(static_cast<std::uint64_t>(id) >> 8U), static_cast<char>(id), 127, 0,
+                         0, 1};
     for (std::size_t i = 0; i < sizeof(head) && i < address.size(); ++i) address[i] = head[i];
     return address;
   }

@@ -19,14 +19,15 @@ struct LeaseQueueTest : testing::Test {
 
   /// Asks for whole regions; the outcome is appended to `order` as the client's number, negative for an error.
   Ticket ask(int client, std::uint64_t regions, base::TimePoint at = {}) {
-    return queue.request(ClientId{static_cast<std::uint64_t>(client)}, regions * kRegion, at, [this, client](base::Result<Lease> result) {
-      order.push_back(result ? client : -client);
-      if (result) {
-        held[client].push_back(*std::move(result));
-      } else {
-        errors.push_back(result.error());
-      }
-    });
+    return queue.request(ClientId{static_cast<std::uint64_t>(client)}, regions * kRegion, at,
+                         [this, client](base::Result<Lease> result) {
+                           order.push_back(result ? client : -client);
+                           if (result) {
+                             held[client].push_back(*std::move(result));
+                           } else {
+                             errors.push_back(result.error());
+                           }
+                         });
   }
   void give_back(int client) {
     pool.release(std::move(held[client].front()));
@@ -89,11 +90,12 @@ TEST_F(LeaseQueueTest, ThirtyTwoClientsOf64MiBFinishOneAfterAnotherInAPoolOf256M
   std::vector<std::pair<int, Lease>> running;
   std::vector<int> started;
   for (int client = 0; client < 32; ++client) {
-    waiting.request(ClientId{static_cast<std::uint64_t>(client)}, 64 * base::kMiB, {}, [&, client](base::Result<Lease> result) {
-      ASSERT_TRUE(result);
-      started.push_back(client);
-      running.emplace_back(client, *std::move(result));
-    });
+    waiting.request(ClientId{static_cast<std::uint64_t>(client)}, 64 * base::kMiB, {},
+                    [&, client](base::Result<Lease> result) {
+                      ASSERT_TRUE(result);
+                      started.push_back(client);
+                      running.emplace_back(client, *std::move(result));
+                    });
   }
   std::vector<int> finished;
   while (!running.empty()) {

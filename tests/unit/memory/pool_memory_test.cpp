@@ -30,7 +30,8 @@ std::string create_error(const PoolOptions& options) {
   return "";
 }
 
-/// The flags that the kernel keeps for the mapping at `address` (proc(5), smaps, VmFlags), and a number from the same entry.
+/// The flags that the kernel keeps for the mapping at `address` (proc(5), smaps, VmFlags), and a number from the same
+/// entry.
 std::string vm_flags(const void* address, const std::string& field = "VmFlags:") {
   std::ifstream smaps("/proc/self/smaps");
   std::ostringstream start;
@@ -57,7 +58,8 @@ TEST(PoolMemory, IsReadableAndWritableFromEndToEnd) {
   EXPECT_THAT(pool.page_kind(), HasSubstr("pages"));
   EXPECT_TRUE(pool.notes().empty());
   for (std::size_t i = 0; i < pool.bytes().size(); i += 511) pool.bytes()[i] = static_cast<std::byte>(i % 251);
-  for (std::size_t i = 0; i < pool.bytes().size(); i += 511) ASSERT_EQ(pool.bytes()[i], static_cast<std::byte>(i % 251));
+  for (std::size_t i = 0; i < pool.bytes().size(); i += 511)
+    ASSERT_EQ(pool.bytes()[i], static_cast<std::byte>(i % 251));
 }
 
 TEST(PoolMemory, R93EveryPageIsThereAndLockedBeforeTheFirstUse) {
@@ -141,7 +143,8 @@ TEST(PoolMemory, HugePagesAreUsedWhereTheMachineHasThem) {
 
 TEST(PoolMemoryDeathTest, R69TooLowAMemlockLimitIsNamedWithNeededActualAndSetting) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(locked_memory_scenario(), testing::ExitedWithCode(0), "needs 1 MiB and the limit on locked memory .RLIMIT_MEMLOCK. is 64 KiB.*LimitMEMLOCK=infinity");
+  EXPECT_EXIT(locked_memory_scenario(), testing::ExitedWithCode(0),
+              "needs 1 MiB and the limit on locked memory .RLIMIT_MEMLOCK. is 64 KiB.*LimitMEMLOCK=infinity");
 }
 
 [[noreturn]] void raised_limit_scenario() {

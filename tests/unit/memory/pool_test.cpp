@@ -11,7 +11,9 @@ namespace {
 constexpr std::uint64_t kRegion = 4096;
 
 struct PoolTest : testing::Test {
-  explicit PoolTest(std::size_t regions = 8) : memory(regions * kRegion), pool(memory, kRegion) { pool.all_registered(); }
+  explicit PoolTest(std::size_t regions = 8) : memory(regions * kRegion), pool(memory, kRegion) {
+    pool.all_registered();
+  }
   std::uint64_t regions(RegionState state) const { return pool.stats().regions_in(state); }
 
   std::vector<std::byte> memory;
@@ -43,7 +45,8 @@ TEST_F(PoolTest, RegionsAreFreeOnlyOnceTheyAreRegistered) {
 
 TEST_F(PoolTest, ALeaseHasAsManyRegionsAsTheLengthNeedsAndNoTwoLeasesShareOne) {
   std::set<RegionIndex> seen;
-  for (const auto& [length, regions] : {std::pair<std::uint64_t, std::size_t>{1, 1}, {kRegion, 1}, {kRegion + 1, 2}, {3 * kRegion, 3}}) {
+  for (const auto& [length, regions] :
+       {std::pair<std::uint64_t, std::size_t>{1, 1}, {kRegion, 1}, {kRegion + 1, 2}, {3 * kRegion, 3}}) {
     const auto lease = pool.try_lease(length);
     ASSERT_TRUE(lease);
     EXPECT_EQ(lease->regions.size(), regions);

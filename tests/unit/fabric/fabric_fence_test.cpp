@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "base/crc32c.h"
+#include "tests/unit/fabric/fabric_fixture.h"
+
+namespace keyferry::test {
+namespace {
+
+struct FenceTest : FabricFixture {};
+INSTANTIATE_TEST_SUITE_P(Libraries, FenceTest, testing::ValuesIn(mixtures()));
+
+/// Looks at a byte that libfabric may be writing: that is the point of these tests, so the thread sanitizer is not
+/// asked.
+__attribute__((no_sanitize("thread"), noinline)) std::byte glance(const std::byte* byte) {
+  return *static_cast<const volatile std::byte*>(byte);
+}
+
+constexpr std::size_t kLarge = 128U << 20U;
+constexpr std::size_t kSmall = 256U * 1024;
+
+/// Writes and reads through an endpoint of its own, over and over, and compares every byte.
+class Neighbour {
+ public:
+  Neighbour(fabric::Fabric& fabric, const std::string& library) : server_(library), memory_(kSmall) {
+    endpoint_ = *open_endpoint(fabric);
+    peer_ = server_.add_peer(endpoint_.address);
+    registration_ = *register_memory(fabric, memory_);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Neighbour() {
+    ending_.store(true);
+    thread_.join();
+  }
+  void wait_for_rounds(std::uint64_t more) const {
+    const std::uint64_t until = rounds_.load() + more;
+    while (rounds_.load() < until) std::this_thread::yield();
+  }
+  std::uint64_t failures() const { return failures_.load(); }
+
+ private:
+  void run() {
+    std::vector<std::byte> fetched(kSmall);
+    while (!ending_.load()) {
+      std::vector<std::byte> sent = pattern(kSmall, static_cast<std::uint32_t>(rounds_.load() + 1));
+      const bool ok = server_.write(peer_, {{registration_.rkey, registration_.wire_base, sent}}) == 0 &&
+                      server_.read(peer_, {{registration_.rkey, registration_.wire_base, fetched}}) == 0 &&
+                      fetched == sent;
+      if (!ok) failures_.fetch_add(1);
+      rounds_.fetch_add(1);
+    }
+  }
+
+  Initiator server_;
+  std::vector<std::byte> memory_;
+  fabric::Endpoint endpoint_;
+  fabric::Registration registration_;
+  fi_addr_t peer_ = FI_ADDR_UNSPEC;
+  std::atomic<std::uint64_t> rounds_{0};
+  std::atomic<std::uint64_t> failures_{0};
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+TEST_P(FenceTest, R88NoByteLandsAfterTheEndpointIsClosedAndTheNeighbourGoesOn) {
+  const Owed owed(*fabric);
+  Neighbour neighbour(*fabric, GetParam().initiator);
+  neighbour.wait_for_rounds(2);
+  std::vector<std::byte> memory(kLarge);
+  std::vector<std::byte> sent(kLarge, std::byte{0xA5});
+  auto registration = register_memory(*fabric, memory);
+  ASSERT_TRUE(registration);
+
+  int outcome = 0;
+  std::thread writer([&] { outcome = server.write(peer, {{registration->rkey, registration->wire_base, sent}}); });
+  while (glance(memory.data()) == std::byte{0}) std::this_thread::yield();
+  const auto closed = close_endpoint(*fabric, endpoint.id);
+  ASSERT_TRUE(closed) << closed.error().message;
+  const std::uint32_t before = base::crc32c(memory);
+  EXPECT_EQ(memory[kLarge - 1], std::byte{0}) << "the write had ended before the fence; this test saw nothing";
+
+  writer.join();
+  EXPECT_NE(outcome, 0) << "the server was told that all had landed";
+  neighbour.wait_for_rounds(50);
+  EXPECT_EQ(base::crc32c(memory), before) << "bytes landed after the fence";
+  EXPECT_EQ(neighbour.failures(), 0U);
+  ASSERT_TRUE(deregister(*fabric, registration->id));
+}
+
+TEST_P(FenceTest, R88ASourceIsNotReadAfterTheEndpointIsClosed) {
+  const Owed owed(*fabric);
+  std::vector<std::byte> memory(kLarge, std::byte{1});
+  std::vector<std::byte> fetched(kLarge);
+  auto registration = register_memory(*fabric, memory);
+  ASSERT_TRUE(registration);
+  int outcome = 0;
+  std::thread reader([&] { outcome = server.read(peer, {{registration->rkey, registration->wire_base, fetched}}); });
+  while (glance(fetched.data()) == std::byte{0}) std::this_thread::yield();
+  ASSERT_TRUE(close_endpoint(*fabric, endpoint.id));
+  std::fill(memory.begin(), memory.end(), std::byte{2});
+  reader.join();
+  EXPECT_NE(outcome, 0);
+  EXPECT_EQ(std::count(fetched.begin(), fetched.end(), std::byte{2}), 0) << "memory of the next holder was read";
+}
+
+TEST_P(FenceTest, ANewEndpointAfterAFenceServesTheSameMemoryAgain) {
+  const Owed owed(*fabric);
+  std::vector<std::byte> memory(kSmall);
+  auto registration = register_memory(*fabric, memory);
+  std::set<std::string> names{endpoint.address};
+  for (std::uint32_t round = 1; round <= 20; ++round) {
+    ASSERT_TRUE(close_endpoint(*fabric, endpoint.id));
+    endpoint = *open_endpoint(*fabric);
+    EXPECT_TRUE(names.insert(endpoint.address).second) << "a name closed moments ago was given out again";
+    std::vector<std::byte> sent = pattern(kSmall, round);
+    ASSERT_EQ(server.write(server.add_peer(endpoint.address), {{registration->rkey, registration->wire_base, sent}}),
+              0);
+    EXPECT_EQ(memory, sent);
+  }
+}
+
+TEST_P(FenceTest, R90DestroyingTheFabricInTheMiddleOfAWriteIsAFenceToo) {
+  std::vector<std::byte> memory(kLarge);
+  std::vector<std::byte> sent(kLarge, std::byte{0xA5});
+  auto registration = register_memory(*fabric, memory);
+  fabric->raise_owed();
+  int outcome = 0;
+  std::thread writer([&] { outcome = server.write(peer, {{registration->rkey, registration->wire_base, sent}}); });
+  while (glance(memory.data()) == std::byte{0}) std::this_thread::yield();
+  fabric.reset();
+  const std::uint32_t before = base::crc32c(memory);
+  writer.join();
+  EXPECT_NE(outcome, 0);
+  EXPECT_EQ(base::crc32c(memory), before);
+}
+
+/// In a process of its own, for the provider reads the range of ports when it is loaded: only two ports are to be had.
+[[noreturn]] void narrow_ports_scenario(const std::string& library) {
+  ::setenv("FI_TCP_PORT_LOW_RANGE", "38411", 1);
+  ::setenv("FI_TCP_PORT_HIGH_RANGE", "38412", 1);
+  ::setenv("FI_NET_PORT_LOW_RANGE", "38411", 1);
+  ::setenv("FI_NET_PORT_HIGH_RANGE", "38412", 1);
+  const auto fabric = fabric::open_fabric(loopback(library));
+  auto first = open_endpoint(*fabric);
+  if (!first || !close_endpoint(*fabric, first->id)) std::_Exit(2);
+  auto second = open_endpoint(*fabric);
+  if (!second) std::_Exit(3);
+  std::_Exit(second->address == first->address ? 1 : 0);
+}
+
+TEST(FenceDeathTest, R87ANameClosedMomentsAgoIsNotGivenOutAgain) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  for (const std::string& library : libraries()) {
+    for (int i = 0; i < 5; ++i) EXPECT_EXIT(narrow_ports_scenario(library), testing::ExitedWithCode(0), "") << library;
+  }
+}
+
+}  // namespace
+}  // namespace keyferry::test
