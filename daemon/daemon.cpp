@@ -1,0 +1,283 @@
+#include "daemon/daemon.h"
+
+#include <netdb.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+
+#include <boost/asio.hpp>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "fabric/open.h"
+
+namespace keyferry::daemon {
+
+namespace {
+
+using telemetry::Metric;
+
+constexpr base::Duration kWatch = std::chrono::seconds(1);
+
+memory::PoolMemory make_memory(const PoolOptions& options) {
+  memory::PoolOptions pool;
+  pool.bytes = options.size;
+  pool.region_bytes = options.region;
+  switch (options.huge_pages) {
+    case HugePages::kPrefer: pool.huge_pages = memory::PoolOptions::HugePages::kPrefer; break;
+    case HugePages::kRequire: pool.huge_pages = memory::PoolOptions::HugePages::kRequire; break;
+    case HugePages::kNever: pool.huge_pages = memory::PoolOptions::HugePages::kNever; break;
+  }
+  return memory::PoolMemory::create(pool);
+}
+
+upstream::ConnectOptions connect_options(const Options& options) {
+  upstream::ConnectOptions connect;
+  const HostPort node = node_address(options);
+  connect.address = {node.host, node.port};
+  if (uses_tls(options)) {
+    const TlsFiles files = options.upstream.tls.value_or(TlsFiles{});
+    connect.tls = upstream::TlsOptions{files.ca, files.cert, files.key, files.name};
+  }
+  connect.user = options.upstream.user;
+  connect.password = read_password(options);
+  connect.timeout = options.limits.upstream_wait;
+  return connect;
+}
+
+/// The address family that the server's name gives now; AF_INET if it gives none (blob-rdma spec C3).
+int family_of(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return AF_INET;
+  const int family = found->ai_family;
+  ::freeaddrinfo(found);
+  return family;
+}
+
+gateway::WorkerOptions worker_options(const Options& options, std::size_t workers) {
+  gateway::WorkerOptions worker;
+  worker.connect = connect_options(options);
+  worker.connections = options.upstream.connections;
+  worker.bulk_connections = bulk_connections(options);
+  worker.gateway.threshold = options.transfer.threshold;
+  worker.gateway.value_max = options.limits.value_max;
+  worker.gateway.client_buffer = options.limits.client_buffer;
+  worker.gateway.worker_buffer = options.limits.total_buffer / workers;
+  worker.gateway.stall = options.limits.stall;
+  worker.gateway.client_idle = options.limits.client_idle;
+  worker.gateway.node = node_address(options).text();
+  worker.gateway.transport = uses_tls(options) ? "tls" : "tcp";
+  return worker;
+}
+
+std::string_view wanted_name(Transport transport) {
+  switch (transport) {
+    case Transport::kAuto: return "auto";
+    case Transport::kTls: return "tls";
+    case Transport::kTcp: return "tcp";
+  }
+  return "auto";
+}
+
+}  // namespace
+
+struct Daemon::Signals {
+  explicit Signals(boost::asio::io_context& context) : set(context, SIGTERM, SIGINT) {}
+  boost::asio::signal_set set;
+};
+
+Daemon::Daemon(const Options& options)
+    : options_(options),
+      shard_(metrics_.add_shard()),
+      memory_(make_memory(options.pool)),
+      signals_(std::make_unique<Signals>(loop_.context())),
+      watch_timer_(loop_) {
+  spdlog::info("keyferryd {}: pool of {} MiB in regions of {} KiB, {}", KEYFERRY_VERSION, memory_.bytes().size() / base::kMiB,
+               memory_.region_bytes() / base::kKiB, memory_.page_kind());
+  for (const std::string& note : memory_.notes()) spdlog::warn("{}", note);
+  shard_.gauge(Metric::kBuildInfo, {KEYFERRY_VERSION}).set(1);
+  open_fabric();
+  transfer::EngineOptions engine;
+  engine.connect = connect_options(options_);
+  engine.lanes = options_.transfer.lanes;
+  engine.warm = options_.transfer.warm;
+  engine.pool_wait = options_.limits.pool_wait;
+  engine.upstream_wait = options_.limits.upstream_wait;
+  engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabric_.get(), no_fabric_reason_, memory_, metrics_);
+  const std::size_t workers = worker_count(options_);
+  gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, workers), options_.limits.clients, *engine_, metrics_);
+}
+
+Daemon::~Daemon() {
+  gateway_.reset();
+  if (engine_thread_.joinable()) {
+    engine_loop_.stop();
+    engine_thread_.join();
+  }
+  engine_.reset();
+}
+
+void Daemon::open_fabric() {
+  if (options_.fabric.provider == "off") {
+    no_fabric_reason_ = "off";
+    no_fabric_text_ = "fabric.provider is off";
+    return;
+  }
+  fabric::FabricOptions fabric;
+  fabric.provider = options_.fabric.provider;
+  fabric.interfaces = options_.fabric.interfaces;
+  fabric.bind = options_.fabric.bind;
+  fabric.library = options_.fabric.library;
+  fabric.family = family_of(node_address(options_).host);
+  try {
+    fabric_ = fabric::open_fabric(fabric);
+    const fabric::Traits& traits = fabric_->traits();
+    spdlog::info("fabric: {} on {}, {}", traits.provider, traits.domain, traits.library);
+  } catch (const std::exception& error) {
+    // Only "auto" leaves the choice to us, and upstream.require takes it back: nothing falls back silently (promise 7).
+    if (options_.fabric.provider != "auto" || options_.upstream.require) throw;
+    no_fabric_reason_ = "no_fabric";
+    no_fabric_text_ = error.what();
+    spdlog::warn("no fabric, large values travel as BLOB.TCP_*: {}", no_fabric_text_);
+  }
+}
+
+void Daemon::run() {
+  start_admin();
+  start_engine();
+  std::vector<gateway::ListenOptions> listeners;
+  for (const ListenOptions& one : options_.listen) {
+    listeners.push_back({one.tcp.host, one.tcp.port, one.unix_path, one.mode});
+    spdlog::info("listening on {}", one.unix_path.empty() ? one.tcp.text() : one.unix_path);
+  }
+  gateway_->listen(listeners);
+  signals_->set.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (!error) on_signal(signal);
+  });
+  watch_loops();
+  loop_.run("keyferryd");
+}
+
+void Daemon::start_engine() {
+  engine_thread_ = std::thread([this] { engine_loop_.run("kf-engine"); });
+  engine_->start(loop_, [this] {
+    engine_ready_ = true;
+    describe_transports();
+    spdlog::info("ready");
+    ::sd_notify(0, "READY=1\nSTATUS=serving");
+  });
+}
+
+void Daemon::start_admin() {
+  if (!options_.admin.http) return;
+  telemetry::AdminHandlers handlers;
+  handlers.metrics = [this] { return scrape(); };
+  handlers.ready = [this] { return ready(); };
+  handlers.healthy = [] { return telemetry::Health{true, {}}; };
+  handlers.status_json = [this](telemetry::AdminHandlers::StatusDone done) { status(std::move(done)); };
+  auto server = telemetry::AdminServer::start(loop_, options_.admin.http->host, options_.admin.http->port, std::move(handlers));
+  if (!server) {
+    spdlog::error("no admin pages: {}", server.error().message);
+    return;
+  }
+  admin_ = std::move(*server);
+}
+
+telemetry::Health Daemon::ready() const {
+  if (stopping_) return {false, "stopping"};
+  if (!engine_ready_) return {false, "the pool's first region is not registered yet, or the warm lanes are not up"};
+  return {true, {}};
+}
+
+/// What is wanted, what is used and why they differ, for ordinary commands and for large values (promise 7).
+void Daemon::describe_transports() {
+  const std::string node = node_address(options_).text();
+  shard_.gauge(Metric::kTransportInfo, {node, wanted_name(options_.upstream.transport), uses_tls(options_) ? "tls" : "tcp", "configured"}).set(1);
+  const bool available = engine_->available();
+  const std::string reason = available ? "configured" : std::string(engine_->unavailable_reason());
+  if (reason == fabric_info_reason_) return;
+  if (fabric_info_ != nullptr) {
+    fabric_info_->set(0);
+    if (available) {
+      spdlog::info("large values travel by RDMA");
+    } else {
+      spdlog::warn("large values travel as BLOB.TCP_*: {}", reason);
+    }
+  }
+  fabric_info_reason_ = reason;
+  fabric_info_ = &shard_.gauge(Metric::kTransportInfo, {node, "fabric-" + options_.fabric.provider, available ? fabric_->traits().provider : "tcp", reason});
+  fabric_info_->set(1);
+}
+
+std::string Daemon::scrape() {
+  if (engine_ready_) describe_transports();
+  if (fabric_ != nullptr) {
+    const fabric::FabricCounters counters = fabric_->counters();
+    shard_.gauge(Metric::kFabricEndpoints).set(static_cast<double>(counters.endpoints));
+    shard_.gauge(Metric::kFabricAddresses).set(static_cast<double>(counters.av_entries));
+    shard_.gauge(Metric::kRegisteredBytes).set(static_cast<double>(counters.registered_bytes));
+  }
+  return metrics_.scrape();
+}
+
+void Daemon::status(telemetry::AdminHandlers::StatusDone done) {
+  engine_->status(loop_, [this, done = std::move(done)](std::string engine) mutable {
+    nlohmann::json page = nlohmann::json::parse(engine, nullptr, false);
+    if (!page.is_object()) page = nlohmann::json::object();
+    page["version"] = KEYFERRY_VERSION;
+    page["node"] = node_address(options_).text();
+    page["transport"] = uses_tls(options_) ? "tls" : "tcp";
+    page["clients"] = gateway_->clients();
+    page["workers"] = gateway_->workers().size();
+    page["ready"] = ready().ok;
+    auto& fabric = page["fabric"] = nlohmann::json::object();
+    fabric["available"] = engine_->available();
+    if (fabric_ != nullptr) {
+      fabric["provider"] = fabric_->traits().provider;
+      fabric["domain"] = fabric_->traits().domain;
+      fabric["library"] = fabric_->traits().library;
+    }
+    fabric["reason"] = fabric_ == nullptr ? no_fabric_text_ : std::string(engine_->available() ? "" : engine_->unavailable_reason());
+    page["memory"] = {{"bytes", memory_.bytes().size()}, {"region_bytes", memory_.region_bytes()}, {"pages", memory_.page_kind()}, {"notes", memory_.notes()}};
+    done(page.dump());
+  });
+}
+
+/// Posts a mark to each loop and measures how long it takes to come by: a loop that hangs is seen by the growing number.
+void Daemon::watch_loops() {
+  const base::TimePoint sent = base::Clock::steady().now();
+  const auto mark = [this, sent](base::Loop& loop, std::string name) {
+    loop.post([this, sent, name = std::move(name)] {
+      const double late = base::seconds(base::Clock::steady().now() - sent);
+      loop_.post([this, late, name] { shard_.gauge(Metric::kLoopStallSeconds, {name}).set(late); });
+    });
+  };
+  mark(engine_loop_, "engine");
+  for (std::size_t i = 0; i < gateway_->workers().size(); ++i) mark(gateway_->workers()[i]->loop(), "worker-" + std::to_string(i));
+  watch_timer_.start(kWatch, [this] { watch_loops(); });
+}
+
+void Daemon::on_signal(int signal) {
+  if (stopping_) {
+    spdlog::warn("second signal: what is left is dropped");
+    loop_.stop();
+    return;
+  }
+  stopping_ = true;
+  spdlog::info("signal {}: draining, at most {} s", signal, base::seconds(options_.limits.drain));
+  ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
+  signals_->set.async_wait([this](const boost::system::error_code& error, int again) {
+    if (!error) on_signal(again);
+  });
+  gateway_->drain(options_.limits.drain, loop_, [this] { stop_engine(); });
+}
+
+void Daemon::stop_engine() {
+  engine_->stop(loop_, [this] {
+    spdlog::info("stopped");
+    loop_.stop();
+  });
+}
+
+}  // namespace keyferry::daemon

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/loop.h"
+#include "daemon/options.h"
+#include "fabric/fabric.h"
+#include "gateway/gateway.h"
+#include "memory/pool_memory.h"
+#include "telemetry/admin_server.h"
+#include "telemetry/registry.h"
+#include "transfer/engine.h"
+
+namespace keyferry::daemon {
+
+/// keyferryd from its configuration to its end: makes the parts from the bottom up, tells systemd and the admin pages how it stands, and takes
+/// them down in order. Belongs to the main thread, which is the admin thread too (HTTP, scrape, signals).
+class Daemon {
+ public:
+  /// Throws std::runtime_error with one message that names the cause and the fix (promise 12).
+  explicit Daemon(const Options& options);
+  ~Daemon();
+
+  /// Serves until SIGTERM or SIGINT, then drains (limits.drain) and returns. A second signal drops what is left.
+  void run();
+
+ private:
+  struct Signals;
+
+  void open_fabric();
+  void start_admin();
+  void start_engine();
+  void watch_loops();
+  void describe_transports();
+  std::string scrape();
+  telemetry::Health ready() const;
+  void status(telemetry::AdminHandlers::StatusDone done);
+  void on_signal(int signal);
+  void stop_engine();
+
+  const Options options_;
+  base::Loop loop_;
+  telemetry::Registry metrics_;
+  telemetry::Shard& shard_;
+  memory::PoolMemory memory_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  /// Why there is no fabric, as a label of metrics and as a sentence; empty if there is one.
+  std::string no_fabric_reason_;
+  std::string no_fabric_text_;
+  base::Loop engine_loop_;
+  std::unique_ptr<transfer::Engine> engine_;
+  std::thread engine_thread_;
+  std::unique_ptr<gateway::Gateway> gateway_;
+  std::unique_ptr<telemetry::AdminServer> admin_;
+  std::unique_ptr<Signals> signals_;
+  base::Timer watch_timer_;
+  telemetry::Gauge* fabric_info_ = nullptr;
+  std::string fabric_info_reason_;
+  bool engine_ready_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace keyferry::daemon
