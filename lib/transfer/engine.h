@@ -15,6 +15,7 @@
 #include "fabric/fabric.h"
 #include "memory/pool_memory.h"
 #include "telemetry/registry.h"
+#include "transfer/trust.h"
 #include "upstream/connection.h"
 
 namespace keyferry::transfer {
@@ -26,11 +27,13 @@ struct EngineOptions {
   std::size_t warm = 1;
   base::Duration pool_wait = std::chrono::seconds(60);
   base::Duration upstream_wait = std::chrono::seconds(5);
+  TrustErrorReplies trust_error_replies = TrustErrorReplies::kBeforeRma;
 };
 
-/// Memory of the pool that its holder alone may read and write, until it is handed on or destroyed. Move-only; may be moved to another
-/// thread as part of a message. Destroying it tells the engine that this holder is done with the bytes: the engine frees the regions only when
-/// the server is done with them too (R88). It never frees anything by itself.
+/// Memory of the pool that its holder alone may read and write, until it is handed on or destroyed. Move-only; may be
+/// moved to another thread as part of a message. Destroying it tells the engine that this holder is done with the
+/// bytes: the engine frees the regions only when the server is done with them too (R88). It never frees anything by
+/// itself.
 class Loan {
  public:
   class Owner {
@@ -63,9 +66,11 @@ class Loan {
 struct SetResult {
   enum class Kind : std::uint8_t {
     kStored,
-    /// The server's own error, one that BLOB.TCP_SET gives too: `text` is the whole RESP error line without CR LF ("-OOM ..."), to be passed on.
+    /// The server's own error, one that BLOB.TCP_SET gives too: `text` is the whole RESP error line without CR LF
+    /// ("-OOM ..."), to be passed on.
     kRefused,
-    /// An error that the TCP form can't give, or no lane to be had: repeat as BLOB.TCP_SET from `loan`. `text` is the reason for fallback_total.
+    /// An error that the TCP form can't give, or no lane to be had: repeat as BLOB.TCP_SET from `loan`. `text` is the
+    /// reason for fallback_total.
     kRepeat,
     /// No reply came: it may have been stored. `text` says what happened.
     kLost,
@@ -76,8 +81,8 @@ struct SetResult {
   Loan loan;
 };
 
-/// Bytes that landed and were not looked at yet. A CheckedValue is made from it by hashing all of it (transfer/checked_value.h); nothing else
-/// turns it into something that can be sent to a client (R89).
+/// Bytes that landed and were not looked at yet. A CheckedValue is made from it by hashing all of it
+/// (transfer/checked_value.h); nothing else turns it into something that can be sent to a client (R89).
 struct LandedValue {
   Loan loan;
   /// As the server announced them.
@@ -93,41 +98,49 @@ struct GetResult {
   LandedValue value;
 };
 
-/// Moves large values between the pool and the server's fabric by BLOB.RDMA_* (design: engine thread). Every public call may come from any thread:
-/// it posts to the engine's loop, and the answer is posted to `back`. The engine owns the pool's books, the queue for leases and the lanes.
+/// Moves large values between the pool and the server's fabric by BLOB.RDMA_* (design: engine thread). Every public
+/// call may come from any thread: it posts to the engine's loop, and the answer is posted to `back`. The engine owns
+/// the pool's books, the queue for leases and the lanes.
 class Engine {
  public:
-  /// `fabric` may be null (provider off, or not to be had): then every transfer is kRepeat with `no_fabric_reason`. Fabric and memory outlive the engine.
-  Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason, memory::PoolMemory& memory,
-         telemetry::Registry& metrics);
+  /// `fabric` may be null (provider off, or not to be had): then every transfer is kRepeat with `no_fabric_reason`.
+  /// Fabric and memory outlive the engine.
+  Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason,
+         memory::PoolMemory& memory, telemetry::Registry& metrics);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Starts registration and the warm lanes. `ready` is posted once when the first region is registered and the warm lanes are up or have failed.
+  /// Starts registration and the warm lanes. `ready` is posted once when the first region is registered and the warm
+  /// lanes are up or have failed.
   void start(base::Executor& back, base::Task ready);
 
-  /// True while BLOB.RDMA_* is worth trying; the reason (for fallback_total) if not: "no_fabric", "server_no_fabric", "no_module", ... Lock-free, any thread.
+  /// True while BLOB.RDMA_* is worth trying; the reason (for fallback_total) if not: "no_fabric", "server_no_fabric",
+  /// "no_module", ... Lock-free, any thread.
   bool available() const;
   std::string_view unavailable_reason() const;
   /// A value above this many bytes can't be leased (half the pool, 256 regions): it streams as BLOB.TCP_*.
   std::uint64_t largest_value() const;
 
-  /// Asks for memory for `length` bytes on behalf of one local client. Waits in order of arrival, at most pool_wait. `patient` false: an error at once
-  /// where it would have to wait (a SET whose client has undelivered replies). Answers with a ticket through the return value for cancel().
-  std::uint64_t lease(std::uint64_t client, std::uint64_t length, bool patient, base::Executor& back, base::UniqueFunction<void(base::Result<Loan>)> done);
+  /// Asks for memory for `length` bytes on behalf of one local client. Waits in order of arrival, at most pool_wait.
+  /// `patient` false: an error at once where it would have to wait (a SET whose client has undelivered replies).
+  /// Answers with a ticket through the return value for cancel().
+  std::uint64_t lease(std::uint64_t client, std::uint64_t length, bool patient, base::Executor& back,
+                      base::UniqueFunction<void(base::Result<Loan>)> done);
   /// Gives up waiting for a lease; one that was granted already comes back by the Loan's own destruction.
   void cancel_lease(std::uint64_t ticket);
 
   /// The loan holds the value; crc is the CRC-32C of all of it.
-  void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back, base::UniqueFunction<void(SetResult)> done);
+  void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
+           base::UniqueFunction<void(SetResult)> done);
   /// The loan is the window.
   void get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done);
 
   /// Lanes, pool and waiting transfers as JSON for /status.json; posted to `back`.
   void status(base::Executor& back, base::UniqueFunction<void(std::string)> done);
 
-  /// Closes the lanes, waits for the fences, deregisters. `done` is posted when no registration is left. No further calls.
+  /// Closes the lanes, waits for the fences, deregisters. `done` is posted when no registration is left. No further
+  /// calls.
   void stop(base::Executor& back, base::Task done);
 
  private:

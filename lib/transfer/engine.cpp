@@ -1,0 +1,336 @@
+#include "transfer/engine.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <unordered_map>
+#include <utility>
+
+#include "memory/lease_queue.h"
+#include "memory/pool.h"
+#include "transfer/engine_status.h"
+#include "transfer/lane_pool.h"
+#include "transfer/lease_book.h"
+#include "transfer/loan_desk.h"
+#include "transfer/registrations.h"
+#include "transfer/transfers.h"
+
+namespace keyferry::transfer {
+
+namespace {
+
+base::TimePoint now() {
+  return base::Clock::steady().now();
+}
+
+upstream::ConnectOptions lane_connection(upstream::ConnectOptions options) {
+  // What a lane's replies can be looks the same in both protocols, and RESP2 has no pushes.
+  options.protocol = resp::Protocol::kResp2;
+  return options;
+}
+
+std::uint64_t largest_lease(const memory::PoolMemory& memory) {
+  return std::min<std::uint64_t>(memory.bytes().size() / 2, memory::kMaxRegionsPerLease * memory.region_bytes());
+}
+
+}  // namespace
+
+/// All of the engine's state; the engine's thread alone touches it, but for `availability`, `tickets` and `desk`. Owned
+/// by the Engine; messages to it hold it weakly.
+struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Listener, Registrations::Listener {
+  /// Somebody waits for a lease, or its answer is being made.
+  struct Request {
+    memory::Ticket ticket{};
+    base::TimePoint since;
+    base::Executor* back = nullptr;
+    base::UniqueFunction<void(base::Result<Loan>)> done;
+  };
+
+  Impl(base::Loop& engine_loop, EngineOptions engine_options, fabric::Fabric* the_fabric, std::string no_fabric_reason,
+       memory::PoolMemory& memory, telemetry::Registry& registry)
+      : loop(engine_loop),
+        options(std::move(engine_options)),
+        fabric(the_fabric),
+        availability(the_fabric != nullptr ? std::string() : std::move(no_fabric_reason)),
+        largest(largest_lease(memory)),
+        pool(memory.bytes(), memory.region_bytes()),
+        queue(pool, options.pool_wait),
+        book(pool, *this),
+        metrics(registry, options.connect.address.text(), options.connect.tls ? "tls" : "tcp"),
+        lease_timer(engine_loop) {
+    options.connect = lane_connection(std::move(options.connect));
+    if (fabric != nullptr) registrations = std::make_unique<Registrations>(loop, *fabric, pool, metrics, *this);
+    transfers = std::make_unique<Transfers>(
+        Transfers::Parts{loop, book, metrics, availability, fabric, registrations.get()}, options);
+    if (fabric == nullptr) return;
+    lanes = std::make_unique<LanePool>(loop, *fabric, options.connect, options.lanes, options.warm, metrics,
+                                       availability, *transfers);
+    transfers->set_lanes(lanes.get());
+  }
+
+  void open_desk() {
+    desk = std::make_shared<LoanDesk>(loop, [weak = weak_from_this()](memory::LeaseId lease) {
+      if (const auto self = weak.lock()) self->book.loan_returned(lease);
+    });
+  }
+
+  void start(base::Executor& back, base::Task ready);
+  void ready_half();
+  void lease(std::uint64_t number, std::uint64_t client, std::uint64_t length, bool patient, Request request);
+  void lease_answered(std::uint64_t number, base::Result<memory::Lease> result);
+  void lease_at_once(std::uint64_t length, Request request);
+  void give(Request& request, memory::Lease lease);
+  void cancel_lease(std::uint64_t number);
+  void arm_lease_timer();
+  std::string status() const;
+  void stop(base::Executor& back, base::Task done);
+
+  void regions_moved() override;
+  void needs_registration(const std::vector<memory::RegionIndex>& regions) override { registrations->renew(regions); }
+  void first_registered() override { ready_half(); }
+  void none_registered() override {
+    availability.set_local("registration_failed");
+    ready_half();
+  }
+
+  base::Loop& loop;
+  EngineOptions options;
+  fabric::Fabric* fabric;
+  Availability availability;
+  const std::uint64_t largest;
+  std::atomic<std::uint64_t> tickets{1};
+  std::shared_ptr<LoanDesk> desk;
+
+  memory::Pool pool;
+  memory::LeaseQueue queue;
+  std::unordered_map<std::uint64_t, Request> requests;
+  LeaseBook book;
+  EngineMetrics metrics;
+  std::unique_ptr<Registrations> registrations;
+  std::unique_ptr<Transfers> transfers;
+  std::unique_ptr<LanePool> lanes;
+  base::Timer lease_timer;
+  /// Registration and lanes that have yet to say that start() is through.
+  int starting = 0;
+  base::Executor* ready_back = nullptr;
+  base::Task ready;
+  bool stopping = false;
+};
+
+void Engine::Impl::start(base::Executor& back, base::Task when_ready) {
+  ready_back = &back;
+  ready = std::move(when_ready);
+  if (fabric == nullptr) {
+    pool.all_registered();
+    regions_moved();
+    starting = 1;
+    return ready_half();
+  }
+  starting = 2;
+  registrations->start();
+  lanes->start([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->ready_half();
+  });
+}
+
+void Engine::Impl::ready_half() {
+  if (starting == 0 || --starting != 0 || !ready) return;
+  ready_back->post(std::exchange(ready, nullptr));
+}
+
+void Engine::Impl::lease(std::uint64_t number, std::uint64_t client, std::uint64_t length, bool patient,
+                         Request request) {
+  if (stopping) {
+    request.back->post([done = std::move(request.done)]() mutable {
+      done(base::Error{"keyferry: the gateway is stopping", ECANCELED});
+    });
+    return;
+  }
+  request.since = now();
+  if (!patient) return lease_at_once(length, std::move(request));
+  requests.emplace(number, std::move(request));
+  const memory::Ticket ticket =
+      queue.request(memory::ClientId{client}, length, now(),
+                    [this, number](base::Result<memory::Lease> result) { lease_answered(number, std::move(result)); });
+  // Answered already if it is not there any more.
+  if (const auto found = requests.find(number); found != requests.end()) found->second.ticket = ticket;
+  metrics.pool(pool.stats());
+  arm_lease_timer();
+}
+
+void Engine::Impl::lease_at_once(std::uint64_t length, Request request) {
+  std::optional<memory::Lease> lease = queue.try_now(length);
+  if (lease) {
+    give(request, std::move(*lease));
+  } else {
+    request.back->post([done = std::move(request.done), length]() mutable {
+      done(base::Error{"keyferry: no room in the pool for " + std::to_string(length) + " bytes at once", EAGAIN});
+    });
+  }
+  metrics.pool(pool.stats());
+}
+
+void Engine::Impl::lease_answered(std::uint64_t number, base::Result<memory::Lease> result) {
+  const auto found = requests.find(number);
+  Request request = std::move(found->second);
+  requests.erase(found);
+  if (result) return give(request, std::move(*result));
+  request.back->post([done = std::move(request.done), error = result.error()]() mutable { done(std::move(error)); });
+}
+
+void Engine::Impl::give(Request& request, memory::Lease lease) {
+  std::vector<base::MutableBytes> spans;
+  std::uint64_t left = lease.length;
+  for (const memory::RegionIndex index : lease.regions) {
+    const base::MutableBytes region = pool.region(index);
+    spans.push_back(region.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, region.size()))));
+    left -= spans.back().size();
+  }
+  Loan loan(desk, static_cast<std::uint64_t>(lease.id), std::move(spans), lease.length);
+  book.granted(std::move(lease), now() - request.since);
+  request.back->post([done = std::move(request.done), loan = std::move(loan)]() mutable { done(std::move(loan)); });
+}
+
+void Engine::Impl::cancel_lease(std::uint64_t number) {
+  const auto found = requests.find(number);
+  if (found == requests.end()) return;
+  queue.cancel(found->second.ticket);
+  requests.erase(found);
+  regions_moved();
+}
+
+void Engine::Impl::arm_lease_timer() {
+  const std::optional<base::TimePoint> oldest = queue.oldest();
+  if (!oldest) return lease_timer.cancel();
+  lease_timer.start(*oldest + options.pool_wait - now(), [this] {
+    queue.expire(now());
+    metrics.pool(pool.stats());
+    arm_lease_timer();
+  });
+}
+
+void Engine::Impl::regions_moved() {
+  queue.pump();
+  metrics.pool(pool.stats());
+}
+
+std::string Engine::Impl::status() const {
+  nlohmann::json page = status_of_pool(pool, book);
+  page["node"] = options.connect.address.text();
+  page["available"] = availability.available();
+  page["unavailable_reason"] = std::string(availability.reason());
+  page["provider"] = fabric != nullptr ? fabric->traits().provider : "";
+  page["registered_regions"] = registrations ? registrations->registered() : 0;
+  page["set_with_crc"] = transfers->crc_supported();
+  page["waiting"] = {{"transfers", transfers->waiting()}, {"leases", queue.depth()}};
+  page["lanes"] = lanes ? status_of_lanes(*lanes) : nlohmann::json::array();
+  page["illegal_transitions"] = illegal_transitions() + pool.illegal_transitions();
+  return page.dump();
+}
+
+void Engine::Impl::stop(base::Executor& back, base::Task done) {
+  stopping = true;
+  availability.set_local("stopping");
+  lease_timer.cancel();
+  for (auto& [number, request] : std::exchange(requests, {})) {
+    queue.cancel(request.ticket);
+    request.back->post([given = std::move(request.done)]() mutable {
+      given(base::Error{"keyferry: the gateway is stopping", ECANCELED});
+    });
+  }
+  transfers->stop();
+  if (fabric == nullptr) return back.post(std::move(done));
+  lanes->stop([weak = weak_from_this(), &back, done = std::move(done)]() mutable {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->registrations->stop([&back, done = std::move(done)]() mutable { back.post(std::move(done)); });
+  });
+}
+
+Engine::Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason,
+               memory::PoolMemory& memory, telemetry::Registry& metrics)
+    : impl_(std::make_shared<Impl>(loop, std::move(options), fabric, std::move(no_fabric_reason), memory, metrics)) {
+  impl_->open_desk();
+}
+
+Engine::~Engine() {
+  impl_->desk->close();
+}
+
+// Messages hold the state weakly: one that is still queued when the engine has gone does nothing.
+void Engine::start(base::Executor& back, base::Task ready) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), &back, ready = std::move(ready)]() mutable {
+    if (const auto impl = weak.lock()) impl->start(back, std::move(ready));
+  });
+}
+
+bool Engine::available() const {
+  return impl_->availability.available();
+}
+std::string_view Engine::unavailable_reason() const {
+  return impl_->availability.reason();
+}
+std::uint64_t Engine::largest_value() const {
+  return impl_->largest;
+}
+
+std::uint64_t Engine::lease(std::uint64_t client, std::uint64_t length, bool patient, base::Executor& back,
+                            base::UniqueFunction<void(base::Result<Loan>)> done) {
+  const std::uint64_t number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
+  impl_->loop.post(
+      [weak = std::weak_ptr(impl_), number, client, length, patient, &back, done = std::move(done)]() mutable {
+        if (const auto impl = weak.lock())
+          impl->lease(number, client, length, patient, {{}, {}, &back, std::move(done)});
+      });
+  return number;
+}
+
+void Engine::cancel_lease(std::uint64_t ticket) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), ticket] {
+    if (const auto impl = weak.lock()) impl->cancel_lease(ticket);
+  });
+}
+
+void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
+                 base::UniqueFunction<void(SetResult)> done) {
+  auto transfer = std::make_unique<Transfer>();
+  transfer->op = Op::kSet;
+  transfer->key = std::move(key);
+  transfer->crc = crc;
+  transfer->loan = std::move(loan);
+  transfer->back = &back;
+  transfer->set_done = std::move(done);
+  impl_->loop.post([weak = std::weak_ptr(impl_), transfer = std::move(transfer)]() mutable {
+    if (const auto impl = weak.lock()) impl->transfers->submit(std::move(transfer));
+  });
+}
+
+void Engine::get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done) {
+  auto transfer = std::make_unique<Transfer>();
+  transfer->op = Op::kGet;
+  transfer->key = std::move(key);
+  transfer->loan = std::move(window);
+  transfer->back = &back;
+  transfer->get_done = std::move(done);
+  impl_->loop.post([weak = std::weak_ptr(impl_), transfer = std::move(transfer)]() mutable {
+    if (const auto impl = weak.lock()) impl->transfers->submit(std::move(transfer));
+  });
+}
+
+void Engine::status(base::Executor& back, base::UniqueFunction<void(std::string)> done) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), &back, done = std::move(done)]() mutable {
+    const auto impl = weak.lock();
+    if (!impl) return;
+    back.post([done = std::move(done), page = impl->status()]() mutable { done(std::move(page)); });
+  });
+}
+
+void Engine::stop(base::Executor& back, base::Task done) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), &back, done = std::move(done)]() mutable {
+    if (const auto impl = weak.lock()) impl->stop(back, std::move(done));
+  });
+}
+
+}  // namespace keyferry::transfer

@@ -1,0 +1,42 @@
+#include "transfer/engine_status.h"
+
+#include <nlohmann/json.hpp>
+
+#include "transfer/engine_metrics.h"
+
+namespace keyferry::transfer {
+
+nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book) {
+  const base::TimePoint now = base::Clock::steady().now();
+  const memory::PoolStats stats = pool.stats();
+  nlohmann::json bytes, regions;
+  for (std::size_t i = 0; i < memory::kRegionStates; ++i) {
+    const char* name = region_state_name(static_cast<memory::RegionState>(i));
+    bytes[name] = stats.bytes[i];
+    regions[name] = stats.regions[i];
+  }
+  nlohmann::json quarantine = nlohmann::json::array();
+  for (const LeaseBook::Quarantine& one : book.quarantine()) {
+    quarantine.push_back({{"bytes", one.bytes}, {"seconds", base::seconds(now - one.since)}, {"reason", one.reason}});
+  }
+  nlohmann::json page;
+  page["pool"] = {
+      {"region_bytes", pool.region_bytes()}, {"bytes", bytes}, {"regions", regions}, {"leases", book.size()}};
+  page["quarantine"] = quarantine;
+  return page;
+}
+
+nlohmann::json status_of_lanes(const LanePool& lanes) {
+  const base::TimePoint now = base::Clock::steady().now();
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::shared_ptr<Lane>& lane : lanes.lanes()) {
+    list.push_back({{"number", lane->number()},
+                    {"state", LaneRules::name(lane->state())},
+                    {"seconds", base::seconds(now - lane->entered())},
+                    {"age_seconds", base::seconds(now - lane->made())},
+                    {"transfers", lane->transfers()}});
+  }
+  return list;
+}
+
+}  // namespace keyferry::transfer

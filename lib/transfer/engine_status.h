@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "memory/pool.h"
+#include "transfer/lane_pool.h"
+#include "transfer/lease_book.h"
+
+namespace keyferry::transfer {
+
+/// The engine's part of /status.json. Engine's thread only.
+/// {"pool": {"region_bytes", "bytes": {state: n}, "regions": {state: n}, "leases": n}, "quarantine": [{"bytes",
+/// "seconds", "reason"}]}
+nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book);
+/// [{"number", "state", "seconds", "age_seconds", "transfers"}]; `seconds`: in this state.
+nlohmann::json status_of_lanes(const LanePool& lanes);
+
+}  // namespace keyferry::transfer

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/unique_function.h"
+#include "memory/pool.h"
+
+namespace keyferry::transfer {
+
+/// Who holds a lease: the worker that has the Loan, the lane whose command names its regions, and the fence that has to
+/// end before its memory is anybody's. THE place that decides when memory is free again (R88). Engine's thread only.
+///
+///   event                                   hold       reason
+///   granted                                 + worker   the Loan is out, or with the engine while its transfer waits
+///   a command that names it is written      + lane     the server may read or write it from now on
+///   a trusted reply                         - lane     the server has nothing outstanding (blob-rdma spec 3.4)
+///   anything else ends the command          lane becomes fence: only the closed endpoint says that nothing lands any
+///   more the fence is confirmed                  - fence    (with renew: the registrations are closed as well and have
+///   to be made anew) the fence failed                        the regions are closed for good the Loan is destroyed -
+///   worker nobody holds it                         the regions are free, or wait for their new registrations
+class LeaseBook {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    /// Regions came back, or left for good: somebody who waits may be served. Never called from inside a call that has
+    /// yet to change the books.
+    virtual void regions_moved() = 0;
+    /// These regions' registrations were closed by a fence, and they wait in the pool as registering.
+    virtual void needs_registration(const std::vector<memory::RegionIndex>& regions) = 0;
+  };
+
+  LeaseBook(memory::Pool& pool, Listener& listener) : pool_(pool), listener_(listener) {}
+
+  /// `waited`: how long its request waited, kept for the metrics of the transfer to come.
+  void granted(memory::Lease lease, base::Duration waited);
+  /// Null if no such lease is out, or if it can't be used for a transfer now (in flight, quarantined, closed).
+  const memory::Lease* usable(memory::LeaseId id) const;
+  base::Duration waited(memory::LeaseId id) const;
+
+  void posted(memory::LeaseId id);
+  void settled(memory::LeaseId id);
+  /// `reason`: as in fences_total; a literal.
+  void quarantined(memory::LeaseId id, const char* reason, base::TimePoint now);
+  /// The regions of a lease under quarantine, for closing their registrations.
+  std::vector<memory::RegionIndex> regions(memory::LeaseId id) const;
+  void fence_confirmed(memory::LeaseId id, bool renew);
+  void fence_failed(memory::LeaseId id);
+  void loan_returned(memory::LeaseId id);
+
+  struct Quarantine {
+    std::uint64_t bytes = 0;
+    base::TimePoint since;
+    const char* reason = "";
+  };
+  /// What is under quarantine now, for /status.json.
+  std::vector<Quarantine> quarantine() const;
+  /// Leases that somebody holds.
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    memory::Lease lease;
+    base::Duration waited{};
+    bool worker = true;
+    bool lane = false;
+    bool fence = false;
+    /// The fence closed the registrations too.
+    bool renew = false;
+    /// A fence failed: the pool has closed the regions, only the Loan is still out.
+    bool closed = false;
+    base::TimePoint since;
+    const char* reason = "";
+  };
+  using Entries = std::unordered_map<memory::LeaseId, Entry>;
+
+  void free_if_unheld(Entries::iterator entry);
+
+  memory::Pool& pool_;
+  Listener& listener_;
+  Entries entries_;
+};
+
+}  // namespace keyferry::transfer

@@ -1,0 +1,200 @@
+#include "transfer/registrations.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace keyferry::transfer {
+
+namespace {
+// A limit that stopped one region stops the next as well: no sense in asking for each of thousands.
+constexpr std::size_t kFailuresBeforeGivingUp = 3;
+constexpr int kRenewTries = 5;
+}  // namespace
+
+Registrations::Registrations(base::Loop& loop, fabric::Fabric& fabric, memory::Pool& pool, EngineMetrics& metrics,
+                             Listener& listener)
+    : loop_(loop),
+      fabric_(fabric),
+      pool_(pool),
+      metrics_(metrics),
+      listener_(listener),
+      slots_(pool.region_count()),
+      backoff_(std::chrono::milliseconds(200), std::chrono::seconds(5)),
+      retry_timer_(loop) {}
+
+void Registrations::start() {
+  register_next(0);
+}
+
+const fabric::Registration* Registrations::find(memory::RegionIndex region) const {
+  if (region >= slots_.size() || !slots_[region].registration || slots_[region].lost) return nullptr;
+  return &*slots_[region].registration;
+}
+
+void Registrations::register_next(memory::RegionIndex region) {
+  if (stopping_) return;
+  if (region == slots_.size()) return first_pass_done();
+  register_region(region, [this, region](base::Result<fabric::Registration> result) {
+    first_pass_answered(region, std::move(result));
+  });
+}
+
+void Registrations::first_pass_answered(memory::RegionIndex region, base::Result<fabric::Registration> result) {
+  if (result) {
+    failures_in_row_ = 0;
+    pool_.region_registered(region);
+    listener_.regions_moved();
+    if (registered_ == 1) listener_.first_registered();
+  } else {
+    failed_.push_back(region);
+    spdlog::error("fabric {}: region {} of {} ({} bytes each, {} registered so far) could not be registered: {}",
+                  fabric_.traits().provider, region, slots_.size(), pool_.region_bytes(), registered_,
+                  result.error().message);
+    if (++failures_in_row_ == kFailuresBeforeGivingUp) {
+      for (memory::RegionIndex rest = region + 1; rest < slots_.size(); ++rest) failed_.push_back(rest);
+      return first_pass_done();
+    }
+  }
+  register_next(region + 1);
+}
+
+void Registrations::first_pass_done() {
+  if (registered_ == 0) {
+    pool_.all_registered();
+    spdlog::error("fabric {}: no region of the pool could be registered, so large values travel as BLOB.TCP_*",
+                  fabric_.traits().provider);
+    listener_.none_registered();
+  } else if (!failed_.empty()) {
+    for (const memory::RegionIndex region : failed_) pool_.region_failed(region);
+    spdlog::error("fabric {}: {} of {} regions could not be registered and are not used: the pool is that much smaller",
+                  fabric_.traits().provider, failed_.size(), slots_.size());
+  } else {
+    spdlog::info("fabric {}: all {} regions of the pool are registered", fabric_.traits().provider, slots_.size());
+  }
+  failed_.clear();
+  listener_.regions_moved();
+}
+
+void Registrations::drop(const std::vector<memory::RegionIndex>& regions, base::Task done) {
+  auto left = std::make_shared<std::size_t>(regions.size());
+  auto shared_done = std::make_shared<base::Task>(std::move(done));
+  for (const memory::RegionIndex region : regions) {
+    deregister_region(region, [left, shared_done] {
+      if (--*left == 0) (*shared_done)();
+    });
+  }
+}
+
+void Registrations::renew(const std::vector<memory::RegionIndex>& regions) {
+  if (stopping_) return;
+  for (const memory::RegionIndex region : regions) {
+    if (slots_[region].lost) {
+      pool_.region_failed(region);
+      continue;
+    }
+    slots_[region].tries = 0;
+    register_again(region);
+  }
+}
+
+void Registrations::register_again(memory::RegionIndex region) {
+  register_region(region,
+                  [this, region](base::Result<fabric::Registration> result) { renewed(region, std::move(result)); });
+}
+
+void Registrations::renewed(memory::RegionIndex region, base::Result<fabric::Registration> result) {
+  if (result) {
+    backoff_.reset();
+    pool_.region_registered(region);
+  } else if (++slots_[region].tries < kRenewTries) {
+    spdlog::warn("region {} could not be registered anew after a fence, will try again: {}", region,
+                 result.error().message);
+    retry(region);
+  } else {
+    spdlog::error("region {} could not be registered anew after a fence and is given up: {}", region,
+                  result.error().message);
+    pool_.region_failed(region);
+  }
+  listener_.regions_moved();
+}
+
+void Registrations::retry(memory::RegionIndex region) {
+  retries_.push_back(region);
+  if (retries_.size() > 1) return;
+  retry_timer_.start(backoff_.next(), [this] {
+    for (const memory::RegionIndex one : std::exchange(retries_, {})) {
+      if (!stopping_) register_again(one);
+    }
+  });
+}
+
+void Registrations::stop(base::Task done) {
+  stopping_ = true;
+  stopped_ = std::move(done);
+  retry_timer_.cancel();
+  went_idle();
+}
+
+void Registrations::register_region(memory::RegionIndex region,
+                                    base::UniqueFunction<void(base::Result<fabric::Registration>)> done) {
+  ++under_way_;
+  const base::TimePoint begun = base::Clock::steady().now();
+  fabric_.register_memory(pool_.region(region), loop_,
+                          [this, alive = std::weak_ptr(alive_), region, begun,
+                           done = std::move(done)](base::Result<fabric::Registration> result) mutable {
+                            if (alive.expired()) return;
+                            --under_way_;
+                            if (result) {
+                              ++registered_;
+                              slots_[region].registration = *result;
+                              metrics_.registration(base::Clock::steady().now() - begun);
+                            }
+                            done(std::move(result));
+                            went_idle();
+                          });
+}
+
+void Registrations::deregister_region(memory::RegionIndex region, base::Task done) {
+  Slot& slot = slots_[region];
+  if (!slot.registration || slot.lost) {
+    loop_.post([alive = std::weak_ptr(alive_), done = std::move(done)]() mutable {
+      if (!alive.expired()) done();
+    });
+    return;
+  }
+  ++under_way_;
+  const fabric::RegistrationId id = slot.registration->id;
+  slot.registration.reset();
+  fabric_.deregister(
+      id, loop_,
+      [this, alive = std::weak_ptr(alive_), region, done = std::move(done)](base::Result<void> result) mutable {
+        if (alive.expired()) return;
+        --under_way_;
+        --registered_;
+        if (!result) {
+          slots_[region].lost = true;
+          spdlog::critical(
+              "fabric {}: the registration of region {} could not be closed, its memory is lost until keyferryd "
+              "restarts: {}",
+              fabric_.traits().provider, region, result.error().message);
+        }
+        done();
+        went_idle();
+      });
+}
+
+void Registrations::went_idle() {
+  if (!stopping_ || under_way_ != 0 || !stopped_) return;
+  std::vector<memory::RegionIndex> open;
+  for (memory::RegionIndex region = 0; region < slots_.size(); ++region) {
+    if (slots_[region].registration && !slots_[region].lost) open.push_back(region);
+  }
+  if (open.empty()) {
+    base::Task done = std::exchange(stopped_, nullptr);
+    return done();
+  }
+  drop(open, [] {});
+}
+
+}  // namespace keyferry::transfer

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/unique_function.h"
+#include "fabric/fabric.h"
+#include "memory/pool.h"
+#include "transfer/backoff.h"
+#include "transfer/engine_metrics.h"
+
+namespace keyferry::transfer {
+
+/// Registers the pool's regions with the fabric, one after another in the background, and closes the registrations
+/// again. Engine's thread only; the work itself is the registrar's.
+class Registrations {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    /// The first region is registered: leases can be granted.
+    virtual void first_registered() = 0;
+    /// Not one region could be registered: the pool's memory is usable here, but not by the fabric.
+    virtual void none_registered() = 0;
+    /// A region became free or was given up.
+    virtual void regions_moved() = 0;
+  };
+
+  Registrations(base::Loop& loop, fabric::Fabric& fabric, memory::Pool& pool, EngineMetrics& metrics,
+                Listener& listener);
+
+  void start();
+  /// Null if the region has none.
+  const fabric::Registration* find(memory::RegionIndex region) const;
+  /// Closes these regions' registrations (a fence on providers where that is part of it); `done` when all have been
+  /// answered. One that failed is final: its region is given up when it is to be renewed.
+  void drop(const std::vector<memory::RegionIndex>& regions, base::Task done);
+  /// Registers regions anew that drop() was called for and that the pool keeps as registering.
+  void renew(const std::vector<memory::RegionIndex>& regions);
+  /// Waits for what is under way, then closes all registrations; `done` when none is left that could be closed.
+  void stop(base::Task done);
+
+  std::size_t registered() const { return registered_; }
+
+ private:
+  struct Slot {
+    std::optional<fabric::Registration> registration;
+    /// Closing it failed: its key may live on, the memory is never lent again (C20).
+    bool lost = false;
+    int tries = 0;
+  };
+
+  void register_next(memory::RegionIndex region);
+  void first_pass_answered(memory::RegionIndex region, base::Result<fabric::Registration> result);
+  void first_pass_done();
+  void register_again(memory::RegionIndex region);
+  void renewed(memory::RegionIndex region, base::Result<fabric::Registration> result);
+  void retry(memory::RegionIndex region);
+  void register_region(memory::RegionIndex region, base::UniqueFunction<void(base::Result<fabric::Registration>)> done);
+  void deregister_region(memory::RegionIndex region, base::Task done);
+  void went_idle();
+
+  base::Loop& loop_;
+  fabric::Fabric& fabric_;
+  memory::Pool& pool_;
+  EngineMetrics& metrics_;
+  Listener& listener_;
+  std::vector<Slot> slots_;
+  std::vector<memory::RegionIndex> failed_;
+  std::size_t failures_in_row_ = 0;
+  std::size_t registered_ = 0;
+  /// Calls to the fabric that have not been answered.
+  std::size_t under_way_ = 0;
+  bool stopping_ = false;
+  base::Task stopped_;
+  std::vector<memory::RegionIndex> retries_;
+  Backoff backoff_;
+  base::Timer retry_timer_;
+  /// Answers that come after this object are dropped.
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+};
+
+}  // namespace keyferry::transfer

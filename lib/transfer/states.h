@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transfer/state_machine.h"
+
+namespace keyferry::transfer {
+
+/// A lane's life; drawn in the README.
+enum class LaneState : std::uint8_t {
+  /// Dialling, then opening the endpoint.
+  kConnecting,
+  /// BLOB.RDMA_HELLO is written, or its addresses are being inserted: the connection is unsettled.
+  kHello,
+  kIdle,
+  /// One transfer has it, from before its command is written.
+  kBusy,
+  /// Nothing is in flight: connection closed, endpoint closing.
+  kDraining,
+  /// A transfer ended without a trusted reply: connection closed, endpoint closing, memory waits for that.
+  kFenced,
+  kClosed,
+};
+inline constexpr std::size_t kLaneStates = 7;
+
+struct LaneRules {
+  using State = LaneState;
+  static constexpr const char* kName = "lane";
+  static const char* name(State state);
+  static bool allowed(State from, State to);
+};
+
+/// A transfer's life in the engine; drawn in the README. Being leased comes before it and being verified and delivered
+/// after it, both at the gateway.
+enum class TransferState : std::uint8_t {
+  /// Waits for a lane; nothing was sent.
+  kQueued,
+  /// Its command may have left: the server may touch the memory.
+  kPosted,
+  /// A whole reply is here.
+  kAnswered,
+  /// The answer is on its way to the caller; the server is done with the memory, or never knew of it.
+  kEnded,
+  /// The answer is on its way to the caller; the memory waits for the fence.
+  kFenced,
+};
+
+struct TransferRules {
+  using State = TransferState;
+  static constexpr const char* kName = "transfer";
+  static const char* name(State state);
+  static bool allowed(State from, State to);
+};
+
+}  // namespace keyferry::transfer

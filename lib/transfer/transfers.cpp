@@ -1,0 +1,252 @@
+#include "transfer/transfers.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace keyferry::transfer {
+
+namespace {
+
+base::TimePoint now() {
+  return base::Clock::steady().now();
+}
+
+OutcomeLabel label(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kStored:
+    case Verdict::kLanded:
+      return OutcomeLabel::kOk;
+    case Verdict::kMissing:
+      return OutcomeLabel::kMissing;
+    case Verdict::kRefused:
+      return OutcomeLabel::kRefused;
+    case Verdict::kRepeat:
+    case Verdict::kWithoutCrc:
+      return OutcomeLabel::kRepeat;
+    case Verdict::kLost:
+      break;
+  }
+  return OutcomeLabel::kLost;
+}
+
+SetResult set_result(Transfer& transfer, ReplyOutcome& outcome) {
+  switch (outcome.verdict) {
+    case Verdict::kStored:
+      return {SetResult::Kind::kStored, {}, {}};
+    case Verdict::kRefused:
+      return {SetResult::Kind::kRefused, std::move(outcome.text), {}};
+    case Verdict::kRepeat:
+    case Verdict::kWithoutCrc:
+      return {SetResult::Kind::kRepeat, std::move(outcome.text), std::move(transfer.loan)};
+    default:
+      return {SetResult::Kind::kLost, std::move(outcome.text), {}};
+  }
+}
+
+GetResult get_result(Transfer& transfer, ReplyOutcome& outcome) {
+  switch (outcome.verdict) {
+    case Verdict::kLanded:
+      return {GetResult::Kind::kLanded, {}, {std::move(transfer.loan), outcome.length, outcome.crc}};
+    case Verdict::kMissing:
+      return {GetResult::Kind::kMissing, {}, {}};
+    case Verdict::kRefused:
+      return {GetResult::Kind::kRefused, std::move(outcome.text), {}};
+    case Verdict::kRepeat:
+      return {GetResult::Kind::kRepeat, std::move(outcome.text), {}};
+    default:
+      return {GetResult::Kind::kLost, std::move(outcome.text), {}};
+  }
+}
+
+}  // namespace
+
+Transfers::Transfers(Parts parts, const EngineOptions& options)
+    : parts_(parts),
+      node_(options.connect.address.text()),
+      upstream_wait_(options.upstream_wait),
+      trust_(options.trust_error_replies),
+      timer_(parts.loop) {}
+
+void Transfers::submit(Owned transfer) {
+  transfer->arrived = now();
+  if (const std::string_view reason = parts_.availability.reason(); !reason.empty())
+    return repeat(std::move(transfer), std::string(reason));
+  if (lanes_ == nullptr || !windows(*transfer)) return repeat(std::move(transfer), "unregistered");
+  parts_.metrics.stage(transfer->op, Stage::kLease, parts_.book.waited(transfer->lease()));
+  queue_.push_back(std::move(transfer));
+  dispatch();
+  arm_timer();
+}
+
+void Transfers::stop() {
+  stopping_ = true;
+  timer_.cancel();
+  drain_queue("stopping");
+}
+
+void Transfers::hello_unsettled() {
+  if (queue_.empty() || ++queue_.front()->unsettled_lanes < 2) return;
+  Owned transfer = std::move(queue_.front());
+  queue_.pop_front();
+  repeat(std::move(transfer), "hello_failed");
+}
+
+void Transfers::sessions_refused(const char* reason) {
+  drain_queue(reason);
+}
+
+void Transfers::drain_queue(const char* reason) {
+  for (Owned& transfer : std::exchange(queue_, {})) repeat(std::move(transfer), reason);
+}
+
+void Transfers::dispatch() {
+  while (!queue_.empty() && !stopping_) {
+    std::shared_ptr<Lane> lane = lanes_->take_idle();
+    if (!lane) return lanes_->fill();
+    Owned transfer = std::move(queue_.front());
+    queue_.pop_front();
+    begin(std::move(transfer), std::move(lane));
+  }
+}
+
+void Transfers::begin(Owned transfer, std::shared_ptr<Lane> lane) {
+  transfer->posted = now();
+  parts_.metrics.stage(transfer->op, Stage::kQueue, transfer->posted - transfer->arrived);
+  transfer->sent_crc = transfer->op == Op::kSet && crc_supported_;
+  post(std::move(transfer), std::move(lane));
+}
+
+void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
+  // Registrations don't change while a lease is out, so these are the windows that submit() looked at.
+  const std::vector<Window> named = windows(*transfer).value_or(std::vector<Window>{});
+  std::string command = transfer->op == Op::kGet
+                            ? get_command(transfer->key, named)
+                            : set_command(transfer->key, transfer->loan.length(),
+                                          transfer->sent_crc ? std::optional(transfer->crc) : std::nullopt, named);
+  transfer->machine.move(TransferState::kPosted);
+  parts_.book.posted(transfer->lease());
+  Lane& at = *lane;
+  at.exchange(std::move(command),
+              [this, weak = std::weak_ptr(lane), transfer = std::move(transfer)](LaneReply reply) mutable {
+                if (const std::shared_ptr<Lane> self = weak.lock())
+                  replied(std::move(transfer), self, std::move(reply));
+              });
+}
+
+void Transfers::replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply) {
+  if (!reply.value) {
+    ReplyOutcome lost;
+    lost.text = node_ + ": " + reply.text;
+    lost.fence_reason = reply.reason;
+    return end_fenced(std::move(transfer), lane, std::move(lost));
+  }
+  const base::TimePoint answered = now();
+  transfer->machine.move(TransferState::kAnswered);
+  parts_.metrics.stage(transfer->op, Stage::kPost, lane->written_at() - transfer->posted);
+  parts_.metrics.stage(transfer->op, Stage::kWire, answered - lane->written_at());
+  ReplyOutcome outcome =
+      classify_reply(*reply.value, {transfer->op, transfer->loan.length(), transfer->sent_crc, trust_});
+  if (outcome.verdict == Verdict::kWithoutCrc) {
+    if (std::exchange(crc_supported_, false))
+      spdlog::warn("{}: BLOB.RDMA_SET does not take CRC there, values are stored without it", node_);
+    if (outcome.aftermath == Aftermath::kUsable) {
+      transfer->sent_crc = false;
+      transfer->posted = answered;
+      parts_.book.settled(transfer->lease());
+      return post(std::move(transfer), lane);
+    }
+  }
+  if (outcome.aftermath == Aftermath::kFence) return end_fenced(std::move(transfer), lane, std::move(outcome));
+  end_trusted(std::move(transfer), lane, std::move(outcome));
+}
+
+void Transfers::end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome) {
+  const bool replace = outcome.aftermath == Aftermath::kReplaceLane;
+  transfer->machine.move(TransferState::kEnded);
+  parts_.book.settled(transfer->lease());
+  finish(std::move(transfer), std::move(outcome));
+  if (replace) {
+    lane->replace("the server has no session for it");
+  } else {
+    lane->release();
+  }
+}
+
+void Transfers::end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome) {
+  const memory::LeaseId lease = transfer->lease();
+  transfer->machine.move(TransferState::kFenced);
+  parts_.book.quarantined(lease, outcome.fence_reason, now());
+  parts_.metrics.fence(outcome.fence_reason);
+  spdlog::warn("{}: lane {} is fenced ({}), {} bytes are quarantined until its endpoint is closed", node_,
+               lane->number(), outcome.fence_reason, transfer->loan.length());
+  lane->fence([this, lease](base::Result<void> result) { fence_answered(lease, std::move(result)); });
+  finish(std::move(transfer), std::move(outcome));
+  lanes_->fill();
+}
+
+void Transfers::fence_answered(memory::LeaseId lease, base::Result<void> result) {
+  if (!result) {
+    spdlog::critical("{}: a fence failed, its memory is lost until keyferryd restarts: {}", node_,
+                     result.error().message);
+    parts_.metrics.fence("failed");
+    return parts_.book.fence_failed(lease);
+  }
+  if (!parts_.fabric->traits().deregistration_fences) return parts_.book.fence_confirmed(lease, false);
+  parts_.registrations->drop(parts_.book.regions(lease), [this, lease] { parts_.book.fence_confirmed(lease, true); });
+}
+
+void Transfers::repeat(Owned transfer, std::string reason) {
+  transfer->machine.move(TransferState::kEnded);
+  ReplyOutcome outcome;
+  outcome.verdict = Verdict::kRepeat;
+  outcome.text = std::move(reason);
+  finish(std::move(transfer), std::move(outcome));
+}
+
+void Transfers::finish(Owned transfer, ReplyOutcome outcome) {
+  const Verdict verdict = outcome.verdict;
+  const std::uint64_t bytes = verdict == Verdict::kStored ? transfer->loan.length() : outcome.length;
+  parts_.metrics.transfer(transfer->op, label(verdict), bytes);
+  base::Executor& back = *transfer->back;
+  if (transfer->op == Op::kSet) {
+    back.post([done = std::move(transfer->set_done), result = set_result(*transfer, outcome)]() mutable {
+      done(std::move(result));
+    });
+  } else {
+    back.post([done = std::move(transfer->get_done), result = get_result(*transfer, outcome)]() mutable {
+      done(std::move(result));
+    });
+  }
+}
+
+std::optional<std::vector<Window>> Transfers::windows(const Transfer& transfer) const {
+  const memory::Lease* lease = parts_.book.usable(transfer.lease());
+  if (lease == nullptr || parts_.registrations == nullptr) return std::nullopt;
+  std::vector<Window> list;
+  for (std::size_t i = 0; i < transfer.loan.spans().size() && i < lease->regions.size(); ++i) {
+    const fabric::Registration* registration = parts_.registrations->find(lease->regions[i]);
+    if (registration == nullptr) return std::nullopt;
+    list.push_back({registration->rkey, registration->wire_base, transfer.loan.spans()[i].size()});
+  }
+  if (list.empty()) return std::nullopt;
+  return list;
+}
+
+void Transfers::arm_timer() {
+  if (armed_ || queue_.empty()) return;
+  armed_ = true;
+  timer_.start(queue_.front()->arrived + upstream_wait_ - now(), [this] { expire(); });
+}
+
+void Transfers::expire() {
+  armed_ = false;
+  while (!queue_.empty() && now() - queue_.front()->arrived >= upstream_wait_) {
+    Owned transfer = std::move(queue_.front());
+    queue_.pop_front();
+    repeat(std::move(transfer), "no_lane");
+  }
+  arm_timer();
+}
+
+}  // namespace keyferry::transfer

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "fabric/fabric.h"
+#include "memory/pool.h"
+#include "transfer/availability.h"
+#include "transfer/blob_command.h"
+#include "transfer/blob_reply.h"
+#include "transfer/engine.h"
+#include "transfer/engine_metrics.h"
+#include "transfer/lane_pool.h"
+#include "transfer/lease_book.h"
+#include "transfer/registrations.h"
+
+namespace keyferry::transfer {
+
+/// One BLOB.RDMA_SET or BLOB.RDMA_GET on its way. Owns the Loan until it ends.
+struct Transfer {
+  Op op = Op::kSet;
+  std::string key;
+  std::uint32_t crc = 0;
+  Loan loan;
+  base::Executor* back = nullptr;
+  base::UniqueFunction<void(SetResult)> set_done;
+  base::UniqueFunction<void(GetResult)> get_done;
+
+  StateMachine<TransferRules> machine{TransferState::kQueued};
+  base::TimePoint arrived;
+  base::TimePoint posted;
+  /// Lanes that came to nothing by an unsettled HELLO while this was the first in the queue.
+  unsigned unsettled_lanes = 0;
+  bool sent_crc = false;
+
+  memory::LeaseId lease() const { return memory::LeaseId{loan.lease()}; }
+};
+
+/// Queue and execution of transfers: in order of arrival each gets the next idle lane, its command is written, its
+/// reply decides. Engine's thread only.
+class Transfers final : public LanePool::Listener {
+ public:
+  struct Parts {
+    base::Loop& loop;
+    LeaseBook& book;
+    EngineMetrics& metrics;
+    Availability& availability;
+    /// Both null without a fabric.
+    fabric::Fabric* fabric = nullptr;
+    Registrations* registrations = nullptr;
+  };
+
+  Transfers(Parts parts, const EngineOptions& options);
+
+  /// Before the first submit(); null without a fabric.
+  void set_lanes(LanePool* lanes) { lanes_ = lanes; }
+  void submit(std::unique_ptr<Transfer> transfer);
+  /// Everything that waits is answered; what runs is the lanes' to stop.
+  void stop();
+
+  bool crc_supported() const { return crc_supported_; }
+
+  std::size_t waiting() const override { return queue_.size(); }
+  void lane_is_idle() override { dispatch(); }
+  void hello_unsettled() override;
+  void sessions_refused(const char* reason) override;
+  void server_is_new() override { crc_supported_ = true; }
+
+ private:
+  using Owned = std::unique_ptr<Transfer>;
+
+  void dispatch();
+  void begin(Owned transfer, std::shared_ptr<Lane> lane);
+  void post(Owned transfer, std::shared_ptr<Lane> lane);
+  void replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply);
+  void end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
+  void end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
+  void fence_answered(memory::LeaseId lease, base::Result<void> result);
+  void repeat(Owned transfer, std::string reason);
+  void finish(Owned transfer, ReplyOutcome outcome);
+  std::optional<std::vector<Window>> windows(const Transfer& transfer) const;
+  void arm_timer();
+  void expire();
+  void drain_queue(const char* reason);
+
+  Parts parts_;
+  std::string node_;
+  base::Duration upstream_wait_;
+  TrustErrorReplies trust_;
+  LanePool* lanes_ = nullptr;
+  std::deque<Owned> queue_;
+  base::Timer timer_;
+  bool armed_ = false;
+  bool crc_supported_ = true;
+  bool stopping_ = false;
+};
+
+}  // namespace keyferry::transfer
