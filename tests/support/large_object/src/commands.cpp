@@ -52,21 +52,22 @@ bool replays_aof(ValkeyModuleCtx* ctx) {
 }
 
 bool register_commands(ValkeyModuleCtx* ctx) {
+  // The server's own error texts show a name as it is registered, and the real module's are in lower case.
   constexpr int kAny = std::numeric_limits<int>::max();
   if (ValkeyModule_AddACLCategory(ctx, "largeobj") != VALKEYMODULE_OK) return false;
-  return add_command(ctx, "BLOB.RDMA_HELLO", run<Command::kHello, false, 2, 2, rdma_hello, &Counters::commands_hello>, "fast", 0,
+  return add_command(ctx, "blob.rdma_hello", run<Command::kHello, false, 2, 2, rdma_hello, &Counters::commands_hello>, "fast", 0,
                      "connection fast largeobj") &&
-         add_command(ctx, "BLOB.RDMA_GET", run<Command::kRdmaGet, true, 3, kAny, rdma_get, &Counters::commands_rdma_get>, "readonly fast", 1,
+         add_command(ctx, "blob.rdma_get", run<Command::kRdmaGet, true, 3, kAny, rdma_get, &Counters::commands_rdma_get>, "readonly fast", 1,
                      "read fast largeobj") &&
-         add_command(ctx, "BLOB.RDMA_SET", run<Command::kRdmaSet, true, 4, kAny, rdma_set, &Counters::commands_rdma_set>,
+         add_command(ctx, "blob.rdma_set", run<Command::kRdmaSet, true, 4, kAny, rdma_set, &Counters::commands_rdma_set>,
                      "write deny-oom fast", 1, "write fast largeobj") &&
-         add_command(ctx, "BLOB.TCP_GET", run<Command::kTcpGet, true, 2, 2, tcp_get, &Counters::commands_tcp_get>, "readonly fast", 1,
+         add_command(ctx, "blob.tcp_get", run<Command::kTcpGet, true, 2, 2, tcp_get, &Counters::commands_tcp_get>, "readonly fast", 1,
                      "read fast largeobj") &&
-         add_command(ctx, "BLOB.TCP_SET", run<Command::kTcpSet, true, 3, 3, tcp_set, &Counters::commands_tcp_set>, "write deny-oom fast", 1,
+         add_command(ctx, "blob.tcp_set", run<Command::kTcpSet, true, 3, 3, tcp_set, &Counters::commands_tcp_set>, "write deny-oom fast", 1,
                      "write fast largeobj") &&
-         add_command(ctx, "BLOB.INFO", run<Command::kInfo, false, 2, 3, blob_info, &Counters::commands_info>, "readonly fast", 1,
+         add_command(ctx, "blob.info", run<Command::kInfo, false, 2, 3, blob_info, &Counters::commands_info>, "readonly fast", 1,
                      "read fast largeobj") &&
-         add_command(ctx, "LARGEOBJ.FAULT", fault_command, "admin", 0, "admin dangerous slow");
+         add_command(ctx, "largeobj.fault", fault_command, "admin", 0, "admin dangerous slow");
 }
 
 }  // namespace keyferry::large_object

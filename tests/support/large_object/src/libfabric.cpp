@@ -20,8 +20,8 @@ constexpr const char* kInfoSymbols = "FABRIC_1.9";
 #error "libfabric headers 1.17 or 2.x are needed: the symbol versions of others are not known here"
 #endif
 
-// Debian's libfabric brings libpsm2, whose constructor takes SIGTERM, SIGINT and the crash signals for itself and ends the process with
-// status 1. The program's own handlers come back when this goes out of scope.
+// Debian's libfabric brings the PSM libraries, whose constructors take SIGTERM, SIGINT and the crash signals for themselves and then end
+// the process with status 1. The program's own handlers come back when this goes out of scope.
 class KeepSignalHandlers {
  public:
   KeepSignalHandlers() {

@@ -123,7 +123,8 @@ Reply hello_reply(ReplyShape shape, std::vector<std::vector<std::byte>> addresse
 void deliver(ValkeyModuleCtx* ctx, const FaultPlan& plan, Reply reply) {
   if (plan.delay_before_reply.count() == 0 && !plan.never_answer) {
     if (plan.drop_before_reply) {
-      ValkeyModule_DeauthenticateAndCloseClient(ctx, ValkeyModule_GetClientId(ctx));
+      // Inside its own command a client is closed only after a reply.
+      MainThread::post([id = ValkeyModule_GetClientId(ctx)] { ValkeyModule_DeauthenticateAndCloseClient(MainThread::context(), id); });
     } else {
       reply(ctx);
     }
