@@ -1,0 +1,119 @@
+#include "daemon/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace keyferry::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OptionsFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = ::testing::TempDir() + "keyferry-options-XXXXXX";
+    ::close(::mkstemp(path_.data()));
+  }
+  void TearDown() override { std::remove(path_.c_str()); }
+  void write(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
+
+  std::string load_error() {
+    try {
+      load_options(path_);
+      return "";
+    } catch (const ConfigError& wrong) {
+      return wrong.what();
+    }
+  }
+  std::string password_error() {
+    try {
+      Options options = default_options();
+      options.upstream.password_file = path_;
+      read_password(options);
+      return "";
+    } catch (const std::runtime_error& wrong) {
+      return wrong.what();
+    }
+  }
+  std::string password() {
+    Options options = default_options();
+    options.upstream.password_file = path_;
+    return read_password(options);
+  }
+
+  std::string path_;
+};
+
+TEST_F(OptionsFile, IsReadAndNamedInMessages) {
+  write("workers: 2\n");
+  EXPECT_EQ(load_options(path_).workers, 2U);
+  write("workers: x\n");
+  EXPECT_THAT(load_error(), HasSubstr(path_ + ":1: workers: "));
+}
+
+TEST_F(OptionsFile, WhatCanNotBeReadIsOneMessage) {
+  EXPECT_THROW(load_options(path_ + ".not-there"), ConfigError);
+  try {
+    load_options("/");
+    FAIL();
+  } catch (const ConfigError& wrong) {
+    EXPECT_STREQ(wrong.what(), "the configuration can't be read: /: is a directory");
+  }
+  write(std::string(1024 * 1024 + 1, '#'));
+  EXPECT_THAT(load_error(), HasSubstr("larger than 1MiB"));
+}
+
+TEST_F(OptionsFile, ThePasswordIsTheFirstLine) {
+  EXPECT_EQ(read_password(default_options()), "");
+  write("geheim\n");
+  EXPECT_EQ(password(), "geheim");
+  write("ge heim\r\nsecond line\n");
+  EXPECT_EQ(password(), "ge heim");
+  write("no end of line");
+  EXPECT_EQ(password(), "no end of line");
+}
+
+TEST_F(OptionsFile, ABadPasswordFileNamesCauseAndFixButNotThePassword) {
+  write("");
+  EXPECT_THAT(password_error(), HasSubstr("its first line is no password"));
+  write("\n");
+  EXPECT_THAT(password_error(), HasSubstr("its first line is no password"));
+  write(std::string(10000, 'x'));
+  EXPECT_THAT(password_error(), HasSubstr("1 to 512 bytes"));
+  EXPECT_THAT(password_error(), ::testing::Not(HasSubstr("xxxx")));
+  write(std::string("a\0b\n", 4));
+  EXPECT_THAT(password_error(), HasSubstr("is no password"));
+  std::remove(path_.c_str());
+  EXPECT_THAT(password_error(), HasSubstr("upstream.password_file can't be read: " + path_ + ": No such file or directory"));
+}
+
+TEST(Options, TheNodeIsDialledAtItsTlsPortWhenTlsIsUsed) {
+  Options options = default_options();
+  options.upstream.nodes = {{"::1", 1, 2}};
+  EXPECT_FALSE(uses_tls(options));
+  EXPECT_EQ(node_address(options).text(), "[::1]:1");
+  options.upstream.tls.emplace();
+  EXPECT_TRUE(uses_tls(options));
+  EXPECT_EQ(node_address(options).text(), "[::1]:2");
+  options.upstream.nodes[0].tls_port = 0;
+  EXPECT_EQ(node_address(options).text(), "[::1]:1");
+}
+
+TEST(Options, AllConnectionsTogetherStayWithinTheLimit) {
+  Options options = default_options();
+  for (const std::size_t workers : {1U, 2U, 4U, 7U}) {
+    options.workers = workers;
+    const std::size_t all = options.transfer.lanes + workers * (2 * options.upstream.connections + bulk_connections(options));
+    EXPECT_LE(all, options.limits.upstream_connections);
+    EXPECT_GT(all + workers, options.limits.upstream_connections);
+  }
+  options.limits.upstream_connections = 1;
+  EXPECT_EQ(bulk_connections(options), 1U);
+}
+
+}  // namespace
+}  // namespace keyferry::daemon
