@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "base/loop.h"
-#include "resp/reply_scanner.h"
 #include "upstream/connection.h"
 
 namespace keyferry::upstream {
@@ -20,39 +20,69 @@ enum class Lost : std::uint8_t {
   kMayHaveRun,
 };
 
-/// Receives the replies of commands sent through a Channel, in the order of that sink's sends. Called on the worker's thread, never from inside
-/// Channel::send(). The sink must live until every tag it sent has ended with `last` or on_reply_lost().
+/// Receives the replies of commands sent through a Channel, in the order of that sink's sends. Called on the worker's
+/// thread, never from inside Channel::send(). The sink must live until every tag it sent has ended with `last` or
+/// on_reply_lost(), or until the channel is destroyed. Either call may send, and may drop the last reference to the
+/// channel.
 class ReplySink {
  public:
   virtual ~ReplySink() = default;
-  /// The next raw bytes of the reply to `tag`; `last` with the final ones. False: the sink has no room now, the channel stops reading until
-  /// resume() — allowed only while channel.retired(), as a shared channel is never left unread for one slow client.
+  /// The next raw bytes of the reply to `tag`; `last` with the final ones. The view is valid during the call. False:
+  /// the sink has no room now, the channel stops reading until resume() — meant for channel.retired() only, as a shared
+  /// channel is never left unread for one slow client; a channel that is told so earlier retires there and then.
   virtual bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) = 0;
-  /// No (further) bytes will come. `reason` is one sentence for the client; `begun` if a part of the reply was already given.
+  /// No (further) bytes will come. `reason` is one sentence for the client; `begun` if a part of the reply was already
+  /// given.
   virtual void on_reply_lost(std::uint64_t tag, Lost lost, bool begun, std::string_view reason) = 0;
 };
 
-/// A multiplexed connection: commands of many local clients, replies in order (design: Channel). Belongs to its worker's thread. Connects by
-/// itself when made, and keeps what is sent meanwhile, up to options.timeout. It never connects twice: a dead channel is replaced by its pool.
+/// A multiplexed connection: commands of many local clients, replies in order (design: Channel). Belongs to its
+/// worker's thread. Connects by itself when made, and keeps what is sent meanwhile, up to options.timeout. It never
+/// connects twice: a dead channel is replaced by its pool.
+///
+/// Memory: it copies what is sent until the server has taken it and sets no bound of its own: the sinks do (design:
+/// client_buffer, total_buffer stop reading from the clients). Replies are not kept: what has been read (64 KiB) is
+/// handed out before more is read. Destroyed while replies are owed: the connection is closed and no sink is called any
+/// more.
 class Channel {
  public:
-  Channel(base::Loop& loop, const ConnectOptions& options);
+  /// Longest reply that does not retire a channel: the announced length of one bulk, or the bytes of the frame so far.
+  static constexpr std::uint64_t kLongReply = 64 * base::kKiB;
+
+  /// `wait`: how long to hold off before dialling (a pool's back-off); it counts towards options.timeout.
+  Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait = base::Duration::zero());
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// One whole command in RESP; copied. All commands of one turn of the loop leave in one write.
+  /// One whole command in RESP; copied. All commands of one turn of the loop leave in one write. Without accepts(): it
+  /// ends, after the earlier ones have, with on_reply_lost(kNotSent).
   void send(std::string_view command, ReplySink& sink, std::uint64_t tag);
-  /// After a sink said false.
+  /// After a sink said false. The rest comes later, not inside this call.
   void resume();
 
-  /// Takes new commands: not dead and not retired.
+  /// Takes new commands: not dead, not retired, not found broken.
   bool accepts() const;
-  /// A reply of more than 64 KiB is arriving: it takes nothing new and closes when all it owes is delivered (design: one long reply).
+  /// A reply of more than kLongReply is arriving: it takes nothing new and closes when all it owes is delivered
+  /// (design: one long reply).
   bool retired() const;
   bool dead() const;
+  /// The handshake is done; false again when dead.
+  bool connected() const;
   /// Replies owed.
   std::size_t pending() const;
+
+  /// For metrics; totals since it was made.
+  struct Totals {
+    std::uint64_t bytes_in = 0, bytes_out = 0, writes = 0;
+    /// Push frames that nobody here asked for: taken out of the stream, never for a reply (R5).
+    std::uint64_t pushes_dropped = 0;
+  };
+  Totals totals() const;
+
+  /// For the pool: when it died (meaningless before), and whether it has been up, or was when it died, for `least`.
+  base::TimePoint died_at() const;
+  bool lived(base::Duration least) const;
 
  private:
   struct Impl;

@@ -24,7 +24,8 @@ struct Address {
   std::string text() const;
 };
 
-/// TLS towards the server. Empty strings are "not given": the system's authorities, no client certificate, the host's name.
+/// TLS towards the server. Empty strings are "not given": the system's authorities, no client certificate, the host's
+/// name.
 struct TlsOptions {
   std::string ca;
   std::string cert;
@@ -45,22 +46,32 @@ struct ConnectOptions {
   base::Duration timeout = std::chrono::seconds(5);
 };
 
-/// One RESP connection to a server for one user at a time, after its handshake (HELLO or AUTH, SELECT, CLIENT SETINFO LIB-NAME keyferry /
-/// LIB-VER). Belongs to its loop's thread. Knows nothing of replies: it moves bytes. Channel, bulk exchanges and lanes stand on it.
+/// One RESP connection to a server for one user at a time, after its handshake (HELLO or AUTH, SELECT, CLIENT SETINFO
+/// LIB-NAME keyferry / LIB-VER). Belongs to its loop's thread. Knows nothing of replies: it moves bytes. Channel, bulk
+/// exchanges and lanes stand on it. Destroying it is close(): a handler under way still runs, later, with
+/// std::errc::operation_canceled, so it must not reach for what may be gone by then. No handler runs inside the call
+/// that was given it.
 class Connection {
  public:
   using Callback = base::UniqueFunction<void(base::Result<std::unique_ptr<Connection>>)>;
-  /// Resolves the name anew (R44), tries every address, does the handshake. The error names the node, the step and the cause.
+  /// Resolves the name anew (R44), tries every address, does the handshake. The error names the node, the step and the
+  /// cause. `done` never runs inside connect(). There is no way to call it off: it ends by options.timeout.
   static void connect(base::Loop& loop, const ConnectOptions& options, Callback done);
 
   virtual ~Connection() = default;
 
-  /// Writes all pieces in order (any number). One write at a time. The memory belongs to the connection until `done`; what was written
-  /// when an error comes is unknown.
+  /// Writes all pieces in order (any number). One write at a time. The memory belongs to the connection until `done`;
+  /// what was written when an error comes is unknown. After an error a read still gives what had arrived before, and
+  /// then ends with an error too.
   virtual void write(std::vector<base::ConstBytes> pieces, base::UniqueFunction<void(std::error_code)> done) = 0;
-  /// Gives the next bytes from the server (at least one); the view is valid until the next read() or the end of the connection. One read at a time.
+  /// Gives the next bytes from the server (at least one, at most 64 KiB); the view is valid until the next read() or
+  /// the end of the connection. One read at a time.
   virtual void read(base::UniqueFunction<void(std::error_code, std::string_view)> done) = 0;
-  /// Handlers under way run with std::errc::operation_canceled.
+  /// For a connection that lies idle: `stirred` runs once when the server closes it or sends what nobody asked for, and
+  /// the connection is of no more use. read() takes the watch over and so ends it; an empty function ends it too, and
+  /// no byte is lost either way.
+  virtual void watch(base::Task stirred) = 0;
+  /// Handlers under way run with std::errc::operation_canceled; a watch ends without a word.
   virtual void close() = 0;
 
   virtual const ConnectOptions& options() const = 0;

@@ -1,0 +1,302 @@
+#include "upstream/channel.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "resp/reply_scanner.h"
+#include "upstream/transport.h"
+
+namespace keyferry::upstream {
+
+namespace {
+
+// A buffer that a burst made larger than this is given back.
+constexpr std::size_t kKeptBuffer = 256 * base::kKiB;
+// Attributes in front of a frame are held until it is known whether a reply or a push follows. No Valkey sends any.
+constexpr std::size_t kHeldAttributes = 64 * base::kKiB;
+
+}  // namespace
+
+// Shared with the handlers under way. Handlers look at `stopped` first: the Channel is gone then and its sinks may be.
+struct Channel::Impl : std::enable_shared_from_this<Impl> {
+  struct Owed {
+    ReplySink* sink;
+    std::uint64_t tag;
+  };
+
+  Impl(base::Loop& its_loop, const ConnectOptions& its_options)
+      : loop(its_loop), options(its_options), wait_timer(its_loop) {}
+
+  void start(base::Duration wait);
+  void connect(base::Duration timeout);
+  void stop();
+
+  void send(std::string_view command, ReplySink& sink, std::uint64_t tag);
+  void flush();
+  void wrote(std::error_code error);
+  void read();
+  void take();
+  void deliver(std::string_view piece, bool last);
+  void fail(std::string why);
+  void close_if_drained();
+  void refuse_later();
+  void refuse();
+
+  bool accepts() const { return !dead && !retired && !broken; }
+
+  base::Loop& loop;
+  ConnectOptions options;
+  base::Timer wait_timer;
+  std::unique_ptr<Connection> connection;
+  base::TimePoint connected_at{};
+  base::TimePoint died_at{};
+  bool ever_connected = false;
+  bool stopped = false;
+  bool dead = false;
+  bool retired = false;
+  // A write failed: what has arrived is still read to its end.
+  bool broken = false;
+  std::string reason;
+
+  // In order of sending: first `sent` commands that were handed to a write, then those in `out`, last `refused` ones
+  // that came too late.
+  std::deque<Owed> owed;
+  std::size_t sent = 0;
+  std::size_t refused = 0;
+  std::string out;
+  std::string writing;
+  bool flush_posted = false;
+  bool write_busy = false;
+  bool refuse_posted = false;
+
+  resp::ReplyScanner scanner;
+  std::string_view unread;
+  std::string held;
+  std::uint64_t frame_bytes = 0;
+  bool read_busy = false;
+  bool paused = false;
+  // A part of the reply to owed.front() was given.
+  bool begun = false;
+  Totals totals;
+};
+
+void Channel::Impl::start(base::Duration wait) {
+  if (wait <= base::Duration::zero()) return connect(options.timeout);
+  const base::Duration left = std::max<base::Duration>(options.timeout - wait, std::chrono::milliseconds(1));
+  wait_timer.start(wait, [self = weak_from_this(), left] {
+    if (const auto impl = self.lock()) impl->connect(left);
+  });
+}
+
+void Channel::Impl::connect(base::Duration timeout) {
+  ConnectOptions dialled = options;
+  dialled.timeout = timeout;
+  Connection::connect(loop, dialled, [weak = weak_from_this()](base::Result<std::unique_ptr<Connection>> result) {
+    const auto self = weak.lock();
+    if (!self || self->stopped) return;
+    if (!result) return self->fail(result.error().message);
+    self->connection = std::move(result.value());
+    self->ever_connected = true;
+    self->connected_at = base::Clock::steady().now();
+    self->read();
+    self->flush();
+  });
+}
+
+void Channel::Impl::stop() {
+  stopped = true;
+  wait_timer.cancel();
+  owed.clear();
+  connection.reset();
+}
+
+void Channel::Impl::send(std::string_view command, ReplySink& sink, std::uint64_t tag) {
+  owed.push_back({&sink, tag});
+  if (!accepts()) {
+    ++refused;
+    if (dead) refuse_later();
+    return;
+  }
+  out.append(command);
+  // Posted, so that everything that this turn of the loop sends leaves together.
+  if (connection && !write_busy && !std::exchange(flush_posted, true)) {
+    loop.post([self = shared_from_this()] {
+      self->flush_posted = false;
+      self->flush();
+    });
+  }
+}
+
+void Channel::Impl::flush() {
+  if (stopped || dead || broken || !connection || write_busy || out.empty()) return;
+  std::swap(out, writing);
+  sent = owed.size() - refused;
+  write_busy = true;
+  ++totals.writes;
+  totals.bytes_out += writing.size();
+  connection->write({base::as_bytes(writing)},
+                    [self = shared_from_this()](std::error_code error) { self->wrote(error); });
+}
+
+void Channel::Impl::wrote(std::error_code error) {
+  write_busy = false;
+  writing.clear();
+  if (writing.capacity() > kKeptBuffer) std::string().swap(writing);
+  if (stopped || dead) return;
+  if (!error) return flush();
+  // Replies that came before the end are still there to be read; the read ends too, with the reason.
+  broken = true;
+  if (!read_busy && !paused) fail(options.address.text() + ": connection lost: " + stream_cause(error));
+}
+
+void Channel::Impl::read() {
+  read_busy = true;
+  connection->read([self = shared_from_this()](std::error_code error, std::string_view bytes) {
+    self->read_busy = false;
+    if (self->stopped || self->dead) return;
+    if (error) return self->fail(self->options.address.text() + ": connection lost: " + stream_cause(error));
+    self->totals.bytes_in += bytes.size();
+    self->unread = bytes;
+    self->take();
+  });
+}
+
+void Channel::Impl::take() {
+  while (!unread.empty() && !paused) {
+    const auto step = scanner.scan(unread);
+    const std::string_view piece = unread.substr(0, step.consumed);
+    unread.remove_prefix(step.consumed);
+    if (step.event == resp::ReplyScanner::Step::Event::kError) {
+      return fail(options.address.text() + ": protocol error in a reply: " + std::string(scanner.error()));
+    }
+    deliver(piece, step.event == resp::ReplyScanner::Step::Event::kFrameEnd);
+    if (stopped || dead) return;
+  }
+  if (unread.empty() && !paused && !read_busy) read();
+}
+
+void Channel::Impl::deliver(std::string_view piece, bool last) {
+  const char type = scanner.type();
+  if (type == '>') {
+    held.clear();
+    if (last) ++totals.pushes_dropped;
+    return;
+  }
+  if (type == 0) {
+    held.append(piece);
+    if (held.size() > kHeldAttributes)
+      fail(options.address.text() + ": protocol error in a reply: attributes of more than 64 KiB");
+    return;
+  }
+  if (sent == 0) return fail(options.address.text() + ": the server sent a reply that nobody asked for");
+  std::string whole;
+  if (!held.empty()) {
+    whole = std::exchange(held, {}).append(piece);
+    piece = whole;
+  }
+  frame_bytes += piece.size();
+  if (scanner.largest_body() > kLongReply || frame_bytes > kLongReply) retired = true;
+  const Owed owner = owed.front();
+  begun = !last;
+  if (last) {
+    owed.pop_front();
+    --sent;
+    frame_bytes = 0;
+  }
+  const bool room = owner.sink->on_reply(owner.tag, piece, last);
+  if (stopped || dead) return;
+  if (!room) {
+    retired = true;
+    paused = true;
+  }
+  close_if_drained();
+}
+
+void Channel::Impl::close_if_drained() {
+  if (retired && owed.size() == refused)
+    fail(options.address.text() + ": the connection carried a long reply and was closed after it");
+}
+
+// Loss of everything that is owed. Runs from handlers only, so a sink hears of nothing inside its own send().
+void Channel::Impl::fail(std::string why) {
+  dead = true;
+  died_at = base::Clock::steady().now();
+  reason = std::move(why);
+  wait_timer.cancel();
+  connection.reset();
+  unread = {};
+  std::string().swap(out);
+  const auto lost = std::exchange(owed, {});
+  const std::size_t may_have_run = std::exchange(sent, 0);
+  const bool was_begun = std::exchange(begun, false);
+  refused = 0;
+  // What sinks send meanwhile collects in `owed` and is refused later.
+  for (std::size_t i = 0; i < lost.size() && !stopped; ++i) {
+    lost[i].sink->on_reply_lost(lost[i].tag, i < may_have_run ? Lost::kMayHaveRun : Lost::kNotSent, i == 0 && was_begun,
+                                reason);
+  }
+}
+
+void Channel::Impl::refuse_later() {
+  if (std::exchange(refuse_posted, true)) return;
+  loop.post([self = shared_from_this()] { self->refuse(); });
+}
+
+void Channel::Impl::refuse() {
+  refuse_posted = false;
+  if (stopped) return;
+  const auto late = std::exchange(owed, {});
+  refused = 0;
+  for (std::size_t i = 0; i < late.size() && !stopped; ++i)
+    late[i].sink->on_reply_lost(late[i].tag, Lost::kNotSent, false, reason);
+}
+
+Channel::Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait)
+    : impl_(std::make_shared<Impl>(loop, options)) {
+  impl_->start(wait);
+}
+
+Channel::~Channel() {
+  impl_->stop();
+}
+
+void Channel::send(std::string_view command, ReplySink& sink, std::uint64_t tag) {
+  impl_->send(command, sink, tag);
+}
+
+void Channel::resume() {
+  impl_->loop.post([self = impl_] {
+    if (self->stopped || self->dead || !std::exchange(self->paused, false)) return;
+    self->take();
+  });
+}
+
+bool Channel::accepts() const {
+  return impl_->accepts();
+}
+bool Channel::retired() const {
+  return impl_->retired;
+}
+bool Channel::dead() const {
+  return impl_->dead;
+}
+bool Channel::connected() const {
+  return impl_->ever_connected && !impl_->dead;
+}
+std::size_t Channel::pending() const {
+  return impl_->owed.size();
+}
+Channel::Totals Channel::totals() const {
+  return impl_->totals;
+}
+base::TimePoint Channel::died_at() const {
+  return impl_->died_at;
+}
+bool Channel::lived(base::Duration least) const {
+  const base::TimePoint until = impl_->dead ? impl_->died_at : base::Clock::steady().now();
+  return impl_->ever_connected && until - impl_->connected_at >= least;
+}
+
+}  // namespace keyferry::upstream

@@ -1,0 +1,156 @@
+#include <cstdio>
+#include <utility>
+
+#include "upstream/handshake.h"
+#include "upstream/stream_connection.h"
+#include "upstream/transport.h"
+
+namespace keyferry::upstream {
+
+namespace {
+
+std::string in_seconds(base::Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g s", base::seconds(duration));
+  return text;
+}
+
+// One Connection::connect() from the name to the end of the handshake. Its time limit's handler alone keeps it alive,
+// the other handlers hold it weakly: so it goes with its loop, whatever is under way.
+class Connecting : public std::enable_shared_from_this<Connecting> {
+ public:
+  Connecting(base::Loop& loop, ConnectOptions options, Connection::Callback done)
+      : loop_(loop),
+        options_(std::move(options)),
+        done_(std::move(done)),
+        limit_(loop),
+        share_(loop),
+        resolver_(std::make_unique<Resolver>(loop)) {}
+
+  void start() {
+    started_ = base::Clock::steady().now();
+    limit_.start(options_.timeout, [self = shared_from_this()] { self->timed_out(); });
+    auto transport = Transport::make(loop_, options_);
+    if (!transport)
+      return loop_.post([weak = weak_from_this(), text = "TLS: " + transport.error().message] {
+        if (const auto self = weak.lock()) self->fail(text);
+      });
+    transport_ = std::move(transport.value());
+    resolver_->resolve(options_.address, [weak = weak_from_this()](base::Result<std::vector<Endpoint>> found) {
+      const auto self = weak.lock();
+      if (!self) return;
+      if (!found) return self->fail("resolve: " + found.error().message, found.error().code);
+      self->endpoints_ = std::move(found.value());
+      self->dial();
+    });
+  }
+
+ private:
+  // The next address, with an even share of the time that is left, so that one that swallows everything does not use up
+  // the others' turn.
+  void dial() {
+    step_ = nullptr;
+    const std::size_t left = endpoints_.size() - next_;
+    if (left > 1) {
+      const base::Duration share =
+          (started_ + options_.timeout - base::Clock::steady().now()) / static_cast<base::Duration::rep>(left);
+      share_.start(share, [weak = weak_from_this(), share] {
+        if (const auto self = weak.lock()) self->refused("no answer within " + in_seconds(share), 0);
+      });
+    }
+    transport_->dial(endpoints_[next_], [weak = weak_from_this()](base::Result<std::unique_ptr<base::Stream>> stream) {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->share_.cancel();
+      if (!stream) return self->refused(stream.error().message, stream.error().code);
+      self->shake_hands(std::move(stream.value()));
+    });
+  }
+
+  void refused(const std::string& cause, int code) {
+    // As many as a person reads.
+    constexpr std::size_t kNamed = 4;
+    const Endpoint& endpoint = endpoints_[next_++];
+    if (next_ <= kNamed) {
+      if (!refusals_.empty()) refusals_ += "; ";
+      if (endpoints_.size() > 1) refusals_ += endpoint.host() + ": ";
+      refusals_ += cause;
+    }
+    if (next_ < endpoints_.size()) return dial();
+    fail(std::string(transport_->step()) + ": " + refusals_, code);
+  }
+
+  void shake_hands(std::unique_ptr<base::Stream> stream) {
+    step_ = "handshake";
+    connection_ = std::make_unique<StreamConnection>(loop_, options_, std::move(stream), endpoints_[next_].family());
+    // A write that fails shows at the read, which may still find the server's reason. The handler owns the bytes.
+    auto request = std::make_unique<std::string>(handshake_.request());
+    const base::ConstBytes bytes = base::as_bytes(*request);
+    connection_->write({bytes}, [request = std::move(request)](std::error_code) {});
+    read();
+  }
+
+  void read() {
+    connection_->read([weak = weak_from_this()](std::error_code error, std::string_view bytes) {
+      const auto self = weak.lock();
+      if (!self || !self->done_) return;
+      if (error) {
+        std::string text = "handshake: " + stream_cause(error);
+        if (!self->handshake_.last_refusal().empty()) text += " after it said: " + self->handshake_.last_refusal();
+        return self->fail(text, error.value());
+      }
+      switch (self->handshake_.take(bytes)) {
+        case Handshake::State::kMore:
+          return self->read();
+        case Handshake::State::kFailed:
+          return self->fail(self->handshake_.error());
+        case Handshake::State::kDone:
+          self->connection_->set_client_id(self->handshake_.client_id());
+          return self->finish(std::unique_ptr<Connection>(std::move(self->connection_)));
+      }
+    });
+  }
+
+  void timed_out() {
+    const std::string_view step = step_ != nullptr ? step_ : transport_ ? transport_->step() : "TLS";
+    std::string text = std::string(step) + ": no answer within " + in_seconds(options_.timeout);
+    if (!refusals_.empty()) text += " (before: " + refusals_ + ")";
+    fail(text);
+  }
+
+  void fail(const std::string& text, int code = 0) { finish(base::Error{options_.address.text() + ": " + text, code}); }
+
+  void finish(base::Result<std::unique_ptr<Connection>> result) {
+    if (!done_) return;
+    limit_.cancel();
+    share_.cancel();
+    connection_.reset();
+    transport_.reset();
+    resolver_.reset();
+    Connection::Callback done = std::move(done_);
+    done(std::move(result));
+  }
+
+  base::Loop& loop_;
+  ConnectOptions options_;
+  Connection::Callback done_;
+  base::TimePoint started_;
+  base::Timer limit_, share_;
+  std::unique_ptr<Resolver> resolver_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<Endpoint> endpoints_;
+  std::size_t next_ = 0;
+  // "resolve" or "handshake"; null while the transport knows.
+  const char* step_ = "resolve";
+  std::string refusals_;
+  Handshake handshake_{options_};
+  std::unique_ptr<StreamConnection> connection_;
+};
+
+}  // namespace
+
+void Connection::connect(base::Loop& loop, const ConnectOptions& options, Callback done) {
+  std::make_shared<Connecting>(loop, options, std::move(done))->start();
+}
+
+}  // namespace keyferry::upstream

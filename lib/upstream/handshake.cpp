@@ -1,0 +1,97 @@
+#include "upstream/handshake.h"
+
+#include "base/bytes.h"
+#include "resp/decode.h"
+#include "resp/writer.h"
+
+namespace keyferry::upstream {
+
+namespace {
+
+// The longest answer is HELLO's, with a line for each module.
+constexpr std::size_t kLongestAnswer = 64 * base::kKiB;
+
+}  // namespace
+
+Handshake::Handshake(const ConnectOptions& options) {
+  const bool password = !options.password.empty();
+  if (options.protocol == resp::Protocol::kResp3) {
+    if (password) {
+      resp::append_command(request_, {"HELLO", "3", "AUTH", options.user, options.password});
+    } else {
+      resp::append_command(request_, {"HELLO", "3"});
+    }
+    steps_.push_back({"HELLO 3", Kind::kMust});
+  } else if (password) {
+    // The short form is all that a server before ACLs knows, and means the same.
+    if (options.user == "default") {
+      resp::append_command(request_, {"AUTH", options.password});
+    } else {
+      resp::append_command(request_, {"AUTH", options.user, options.password});
+    }
+    steps_.push_back({"AUTH", Kind::kMust});
+  }
+  if (options.database != 0) {
+    resp::append_command(request_, {"SELECT", std::to_string(options.database)});
+    steps_.push_back({"SELECT", Kind::kMust});
+  }
+  resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-NAME", "keyferry"});
+  resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-VER", KEYFERRY_VERSION});
+  resp::append_command(request_, {"CLIENT", "ID"});
+  steps_.push_back({"CLIENT SETINFO", Kind::kMay});
+  steps_.push_back({"CLIENT SETINFO", Kind::kMay});
+  steps_.push_back({"CLIENT ID", Kind::kId});
+}
+
+Handshake::State Handshake::take(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto step = scanner_.scan(bytes);
+    if (step.event == resp::ReplyScanner::Step::Event::kError) {
+      fail("handshake: the server does not speak RESP: " + std::string(scanner_.error()));
+      return State::kFailed;
+    }
+    frame_.append(bytes.substr(0, step.consumed));
+    bytes.remove_prefix(step.consumed);
+    if (frame_.size() > kLongestAnswer || scanner_.largest_body() > kLongestAnswer) {
+      fail("handshake: the server's answer is longer than 64 KiB");
+      return State::kFailed;
+    }
+    if (step.event == resp::ReplyScanner::Step::Event::kNeedMore) break;
+    if (scanner_.type() != '>') {
+      if (next_ == steps_.size()) {
+        fail("handshake: the server sent more answers than it was asked for");
+        return State::kFailed;
+      }
+      if (!answered(steps_[next_++])) return State::kFailed;
+    }
+    frame_.clear();
+  }
+  return next_ == steps_.size() && scanner_.at_frame_start() ? State::kDone : State::kMore;
+}
+
+bool Handshake::answered(const Step& step) {
+  const resp::DecodeResult reply = resp::decode(frame_);
+  if (!reply.ok()) return fail("handshake: unreadable answer to " + std::string(step.name) + ": " + reply.error);
+  if (!reply.value.is_error()) {
+    if (step.kind == Kind::kId && reply.value.kind == resp::Value::Kind::kInteger && reply.value.integer > 0) {
+      client_id_ = static_cast<std::uint64_t>(reply.value.integer);
+    }
+    return true;
+  }
+  last_refusal_ = reply.value.text;
+  if (last_refusal_.starts_with("NOAUTH")) {
+    return fail("AUTH needed: the server wants a password and none is configured (upstream.password_file): " +
+                last_refusal_);
+  }
+  if (step.kind != Kind::kMust) return true;
+  // HELLO 3 carries AUTH.
+  const bool password = last_refusal_.starts_with("WRONGPASS");
+  return fail(std::string(password ? "AUTH" : step.name) + " refused: " + last_refusal_);
+}
+
+bool Handshake::fail(std::string text) {
+  error_ = std::move(text);
+  return false;
+}
+
+}  // namespace keyferry::upstream

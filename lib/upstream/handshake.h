@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "resp/reply_scanner.h"
+#include "upstream/connection.h"
+
+namespace keyferry::upstream {
+
+/// What a new connection says first, in one go, and what it makes of the answers: HELLO 3 or AUTH, SELECT, CLIENT
+/// SETINFO, CLIENT ID. Inside of this folder. Pure: bytes in, a verdict out.
+class Handshake {
+ public:
+  enum class State : std::uint8_t { kMore, kDone, kFailed };
+
+  explicit Handshake(const ConnectOptions& options);
+
+  /// Everything to be written.
+  const std::string& request() const { return request_; }
+  /// Takes what the server sent next.
+  State take(std::string_view bytes);
+  /// kFailed: the step and the cause, "AUTH refused: WRONGPASS ...".
+  const std::string& error() const { return error_; }
+  /// What the server said last that was an error; a server that turns everybody away (too many clients, protected mode)
+  /// says so and closes.
+  const std::string& last_refusal() const { return last_refusal_; }
+  /// The answer to CLIENT ID, 0 if refused.
+  std::uint64_t client_id() const { return client_id_; }
+
+ private:
+  enum class Kind : std::uint8_t { kMust, kMay, kId };
+  struct Step {
+    std::string_view name;
+    Kind kind;
+  };
+  bool answered(const Step& step);
+  bool fail(std::string text);
+
+  std::string request_;
+  std::vector<Step> steps_;
+  std::size_t next_ = 0;
+  resp::ReplyScanner scanner_;
+  std::string frame_;
+  std::string error_;
+  std::string last_refusal_;
+  std::uint64_t client_id_ = 0;
+};
+
+}  // namespace keyferry::upstream

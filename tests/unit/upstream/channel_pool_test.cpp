@@ -1,0 +1,135 @@
+#include "tests/unit/upstream/harness.h"
+#include "upstream/pools.h"
+
+namespace keyferry::upstream {
+
+namespace {
+
+using resp::Protocol;
+using testing::HasSubstr;
+
+Script echo() {
+  return Script().handshake().serve([](const auto& command) { return "+" + command.back() + "\r\n"; });
+}
+
+TEST(ChannelPool, IdleChannelsAreReusedAndBusyOnesJoinedByMoreUpToTheLimit) {
+  base::Loop loop;
+  ScriptedServer server({Script().handshake().until_closed()});
+  ChannelPool pool(loop, options_for(server), 2);
+  RecordingSink sink;
+  const auto first = pool.pick(Protocol::kResp2);
+  EXPECT_EQ(pool.pick(Protocol::kResp2), first);
+  sink.send(*first, {"GET", "k"}, 1);
+  const auto second = pool.pick(Protocol::kResp2);
+  EXPECT_NE(second, first);
+  sink.send(*second, {"GET", "k"}, 2);
+  sink.send(*second, {"GET", "k"}, 3);
+  EXPECT_EQ(pool.pick(Protocol::kResp2), first) << "the least loaded";
+  EXPECT_EQ(pool.counts().connecting, 2u);
+  run_until(loop, [&] { return pool.counts().open == 2; });
+  EXPECT_EQ(pool.counts().connecting, 0u);
+}
+
+TEST(ChannelPool, EachProtocolHasItsOwnChannels) {
+  base::Loop loop;
+  ScriptedServer server({echo()});
+  ChannelPool pool(loop, options_for(server), 1);
+  const auto two = pool.pick(Protocol::kResp2);
+  const auto three = pool.pick(Protocol::kResp3);
+  EXPECT_NE(two, three);
+  run_until(loop, [&] { return two->connected() && three->connected(); });
+  std::size_t hellos = 0;
+  for (std::size_t i = 0; i < 2; ++i) hellos += server.commands(i)[0][0] == "HELLO" ? 1 : 0;
+  EXPECT_EQ(hellos, 1u);
+}
+
+TEST(ChannelPool, ARetiredChannelIsReplacedAndCountedUntilItIsDone) {
+  base::Loop loop;
+  ScriptedServer server({Script().handshake().until_closed()});
+  ChannelPool pool(loop, options_for(server), 1);
+  RecordingSink sink;
+  auto held = pool.pick(Protocol::kResp2);
+  sink.send(*held, {"GET", "k"}, 1);
+  run_until(loop, [&] { return held->totals().writes == 1; });
+  server.send_now(0, "$100000\r\n");
+  run_until(loop, [&] { return held->retired(); });
+  EXPECT_EQ(pool.counts().retired, 1u);
+  const auto fresh = pool.pick(Protocol::kResp2);
+  EXPECT_NE(fresh, held);
+  EXPECT_EQ(pool.counts().retired, 1u);
+  server.send_now(0, std::string(100000, 'x') + "\r\n");
+  run_until(loop, [&] { return held->dead(); });
+  EXPECT_EQ(sink.total, 100011u);
+  EXPECT_EQ(pool.counts().retired, 0u);
+  // A long reply is no failure: nothing was held back.
+  run_until(loop, [&] { return fresh->connected(); });
+}
+
+TEST(ChannelPool, R39AfterAFailureOneChannelWaitsBeforeItDials) {
+  base::Loop loop;
+  std::uint16_t number = 0;
+  {
+    const Port port(false);
+    number = port.number();
+  }
+  ChannelPool pool(loop, options_for(number), 4);
+  RecordingSink sink;
+  const auto first = pool.pick(Protocol::kResp2);
+  sink.send(*first, {"GET", "k"}, 1);
+  run_until(loop, [&] { return first->dead(); });
+  const auto waiting = pool.pick(Protocol::kResp2);
+  EXPECT_NE(waiting, first);
+  EXPECT_TRUE(waiting->accepts());
+  ScriptedServer server({echo()}, {}, number);
+  sink.send(*waiting, {"ECHO", "later"}, 2);
+  run_ready(loop);
+  // Still not dialled, although the server is there by now; and all share the one that waits.
+  EXPECT_EQ(server.accepted(), 0u);
+  EXPECT_EQ(pool.pick(Protocol::kResp2), waiting);
+  EXPECT_EQ(pool.counts().connecting, 1u);
+  run_until(loop, [&] { return sink.ended.size() == 2; });
+  EXPECT_EQ(sink.replies[2], "+later\r\n");
+}
+
+TEST(ChannelPool, R39AServerThatAcceptsAndDiesIsNotDialledInALoop) {
+  base::Loop loop;
+  ScriptedServer server({Script().handshake().close(), echo()});
+  ChannelPool pool(loop, options_for(server), 1);
+  const auto first = pool.pick(Protocol::kResp2);
+  run_until(loop, [&] { return first->dead(); });
+  const auto next = pool.pick(Protocol::kResp2);
+  run_ready(loop);
+  EXPECT_EQ(server.accepted(), 1u);
+  run_until(loop, [&] { return next->connected(); });
+}
+
+TEST(ChannelPool, TheBackOffLeavesTimeToDialWithinTheTimeLimit) {
+  base::Loop loop;
+  const Port port(false);
+  ConnectOptions options = options_for(port.number());
+  options.timeout = std::chrono::milliseconds(60);
+  ChannelPool pool(loop, options, 1);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    RecordingSink sink;
+    const auto channel = pool.pick(Protocol::kResp2);
+    sink.send(*channel, {"GET", "k"}, i);
+    run_until(loop, [&] { return channel->dead(); });
+    ASSERT_EQ(sink.lost.size(), 1u);
+    EXPECT_THAT(sink.lost[0].reason, HasSubstr("connect: Connection refused"));
+  }
+}
+
+TEST(ChannelPool, ChannelsOutliveThePoolWithTheirSessions) {
+  base::Loop loop;
+  ScriptedServer server({echo()});
+  auto pool = std::make_unique<ChannelPool>(loop, options_for(server), 1);
+  RecordingSink sink;
+  const auto channel = pool->pick(Protocol::kResp2);
+  sink.send(*channel, {"ECHO", "a"}, 1);
+  pool.reset();
+  run_until(loop, [&] { return sink.ended.size() == 1; });
+  EXPECT_EQ(sink.replies[1], "+a\r\n");
+}
+
+}  // namespace
+}  // namespace keyferry::upstream
