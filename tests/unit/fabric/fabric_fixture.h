@@ -68,16 +68,44 @@ struct FabricFixture : testing::TestWithParam<Mixture> {
   fi_addr_t peer = FI_ADDR_UNSPEC;
 };
 
+/// Memory that a test registers. It takes the fixture's Fabric down before it goes, for until then bytes may move.
+class Lent {
+ public:
+  Lent(FabricFixture& fixture, std::vector<std::byte> content) : bytes(std::move(content)), fixture_(fixture) {
+    base::Result<fabric::Registration> result = register_memory(*fixture.fabric, bytes);
+    if (result) {
+      registration = *result;
+    } else {
+      ADD_FAILURE() << result.error().message;
+    }
+  }
+  ~Lent() { fixture_.fabric.reset(); }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  /// The window at `offset` as the server sees it, with what it writes or where it reads to.
+  Initiator::Window window(base::MutableBytes local, std::uint64_t offset = 0) const {
+    return {registration.rkey, registration.wire_base + offset, local};
+  }
+
+  std::vector<std::byte> bytes;
+  fabric::Registration registration;
+
+ private:
+  FabricFixture& fixture_;
+};
+
 /// While it lives, something is owed, so that the fabric thread polls.
 class Owed {
  public:
-  explicit Owed(fabric::Fabric& fabric) : fabric_(fabric) { fabric_.raise_owed(); }
-  ~Owed() { fabric_.lower_owed(); }
+  explicit Owed(std::unique_ptr<fabric::Fabric>& fabric) : fabric_(fabric) { fabric_->raise_owed(); }
+  ~Owed() {
+    if (fabric_) fabric_->lower_owed();
+  }
   Owed(const Owed&) = delete;
   Owed& operator=(const Owed&) = delete;
 
  private:
-  fabric::Fabric& fabric_;
+  std::unique_ptr<fabric::Fabric>& fabric_;
 };
 
 }  // namespace keyferry::test

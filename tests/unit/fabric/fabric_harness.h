@@ -18,10 +18,9 @@ namespace keyferry::test {
 class WaitingExecutor final : public base::Executor {
  public:
   void post(base::Task task) override {
-    {
-      const std::lock_guard guard(mutex_);
-      tasks_.push_back(std::move(task));
-    }
+    // Notified under the lock: the one who waits may destroy this as soon as it has the task.
+    const std::lock_guard guard(mutex_);
+    tasks_.push_back(std::move(task));
     posted_.notify_one();
   }
   template <typename Done>

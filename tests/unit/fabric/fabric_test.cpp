@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -37,11 +38,12 @@ TEST_P(FabricTest, TellsWhatItRunsOn) {
 
 TEST_P(FabricTest, OneTo256WindowsInAnyOrderLandAndLeaveByteForByte) {
   constexpr std::size_t kRegion = 64 * 1024;
-  const Owed owed(*fabric);
+  std::deque<std::vector<std::byte>> memories;
+  const Owed owed(fabric);
   std::mt19937 random(7);
   for (const std::size_t count :
        {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{17}, std::size_t{255}, std::size_t{256}}) {
-    std::vector<std::byte> memory(count * kRegion);
+    std::vector<std::byte>& memory = memories.emplace_back(count * kRegion);
     std::vector<std::byte> sent = pattern(memory.size(), static_cast<std::uint32_t>(count));
     std::vector<std::byte> fetched(memory.size());
     std::vector<fabric::Registration> registrations;
@@ -63,30 +65,27 @@ TEST_P(FabricTest, OneTo256WindowsInAnyOrderLandAndLeaveByteForByte) {
     for (const fabric::Registration& registration : registrations) EXPECT_TRUE(deregister(*fabric, registration.id));
   }
   EXPECT_EQ(fabric->counters().registered_bytes, 0U);
+  fabric.reset();
 }
 
 TEST_P(FabricTest, AWindowInsideARegionLeavesItsNeighboursAlone) {
-  std::vector<std::byte> memory = pattern(3000, 1);
-  std::vector<std::byte> expected = memory;
+  Lent lent(*this, pattern(3000, 1));
+  std::vector<std::byte> expected = lent.bytes;
   std::vector<std::byte> sent = pattern(1000, 2);
   std::memcpy(expected.data() + 777, sent.data(), sent.size());
-  auto registration = register_memory(*fabric, memory);
-  ASSERT_TRUE(registration);
-  const Owed owed(*fabric);
-  ASSERT_EQ(server.write(peer, {{registration->rkey, registration->wire_base + 777, sent}}), 0);
-  EXPECT_EQ(memory, expected);
+  const Owed owed(fabric);
+  ASSERT_EQ(server.write(peer, {lent.window(sent, 777)}), 0);
+  EXPECT_EQ(lent.bytes, expected);
 }
 
 TEST_P(FabricTest, SixtyFourMiBInOnePieceCrossesBothWays) {
-  std::vector<std::byte> memory(64U << 20U);
-  std::vector<std::byte> sent = pattern(memory.size(), 3);
-  auto registration = register_memory(*fabric, memory);
-  ASSERT_TRUE(registration);
-  const Owed owed(*fabric);
-  ASSERT_EQ(server.write(peer, {{registration->rkey, registration->wire_base, sent}}), 0);
-  EXPECT_TRUE(memory == sent);
-  std::vector<std::byte> fetched(memory.size());
-  ASSERT_EQ(server.read(peer, {{registration->rkey, registration->wire_base, fetched}}), 0);
+  Lent lent(*this, std::vector<std::byte>(64U << 20U));
+  std::vector<std::byte> sent = pattern(lent.bytes.size(), 3);
+  const Owed owed(fabric);
+  ASSERT_EQ(server.write(peer, {lent.window(sent)}), 0);
+  EXPECT_TRUE(lent.bytes == sent);
+  std::vector<std::byte> fetched(lent.bytes.size());
+  ASSERT_EQ(server.read(peer, {lent.window(fetched)}), 0);
   EXPECT_TRUE(fetched == sent);
 }
 
@@ -104,12 +103,11 @@ TEST_P(FabricTest, APeerOfWrongLengthOrFamilyIsRefusedWithoutSpoilingTheEndpoint
   const auto good = insert_peers(*fabric, endpoint.id, {server.address()});
   ASSERT_TRUE(good) << good.error().message;
   EXPECT_EQ(fabric->counters().av_entries, 1U);
-  std::vector<std::byte> memory(4096);
+  Lent lent(*this, std::vector<std::byte>(4096));
   std::vector<std::byte> sent = pattern(4096, 4);
-  auto registration = register_memory(*fabric, memory);
-  const Owed owed(*fabric);
-  ASSERT_EQ(server.write(peer, {{registration->rkey, registration->wire_base, sent}}), 0);
-  EXPECT_EQ(memory, sent);
+  const Owed owed(fabric);
+  ASSERT_EQ(server.write(peer, {lent.window(sent)}), 0);
+  EXPECT_EQ(lent.bytes, sent);
 }
 
 TEST_P(FabricTest, AServerThatNamesEndlessAddressesIsRefused) {
@@ -119,16 +117,16 @@ TEST_P(FabricTest, AServerThatNamesEndlessAddressesIsRefused) {
 }
 
 TEST_P(FabricTest, ABadKeyFailsAndTheNextTransferWorks) {
-  std::vector<std::byte> memory(4096);
+  Lent lent(*this, std::vector<std::byte>(4096));
   std::vector<std::byte> sent = pattern(4096, 5);
-  auto registration = register_memory(*fabric, memory);
-  const Owed owed(*fabric);
-  EXPECT_NE(server.write(peer, {{registration->rkey + 1000, registration->wire_base, sent}}), 0);
-  EXPECT_NE(server.write(peer, {{registration->rkey, registration->wire_base + 1, sent}}), 0)
-      << "one byte beyond the registration";
-  EXPECT_EQ(memory, std::vector<std::byte>(4096));
-  ASSERT_EQ(server.write(peer, {{registration->rkey, registration->wire_base, sent}}), 0);
-  EXPECT_EQ(memory, sent);
+  Initiator::Window bad_key = lent.window(sent);
+  bad_key.rkey += 1000;
+  const Owed owed(fabric);
+  EXPECT_NE(server.write(peer, {bad_key}), 0);
+  EXPECT_NE(server.write(peer, {lent.window(sent, 1)}), 0) << "one byte beyond the registration";
+  EXPECT_EQ(lent.bytes, std::vector<std::byte>(4096));
+  ASSERT_EQ(server.write(peer, {lent.window(sent)}), 0);
+  EXPECT_EQ(lent.bytes, sent);
 }
 
 TEST_P(FabricTest, KeysAndIdsAreNeverUsedTwice) {
@@ -217,7 +215,7 @@ std::uint64_t fabric_thread_sleeps() {
 
 TEST_P(FabricTest, TheThreadPollsWhileSomethingIsOwedAndParksWhenNothingIs) {
   {
-    const Owed owed(*fabric);
+    const Owed owed(fabric);
     const std::uint64_t before = fabric_thread_sleeps();
     while (fabric_thread_sleeps() < before + 30) std::this_thread::yield();
   }
