@@ -81,7 +81,7 @@ void BlobGet::ask_for_lease() {
 
 void BlobGet::on_lease(base::Result<transfer::Loan> loan) {
   ticket_ = 0;
-  if (gone_) return end();
+  if (gone_) return;
   if (!loan) {
     session_.reply_error(tag_, "ERR " + loan.error().message);
     return end();
@@ -156,12 +156,9 @@ void BlobGet::end() {
 
 void BlobGet::client_gone() {
   gone_ = true;
-  if (ticket_ != 0) {
-    session_.worker().engine.cancel_lease(ticket_);
-    return;
-  }
-  // Asking or transferring: the answer ends this. Hashing: the next slice does.
-  if (!owes_reply_ && state_ == State::kWantsLease) end();
+  // A lease that was granted meanwhile comes back when its answer is dropped. Asking or transferring: the answer ends this. Hashing: the next slice does.
+  if (ticket_ != 0) session_.worker().engine.cancel_lease(ticket_);
+  if (ticket_ != 0 || state_ == State::kWantsLease) end();
 }
 
 }  // namespace keyferry::gateway

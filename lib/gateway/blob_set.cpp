@@ -28,7 +28,7 @@ void BlobSet::start() {
 
 void BlobSet::on_lease(base::Result<transfer::Loan> loan) {
   ticket_ = 0;
-  if (gone_) return session_.operation_done(*this);
+  if (gone_) return;
   if (!loan && !patient_) {
     session_.worker().metrics.count_fallback("no_room_before_undelivered_replies");
     auto next = std::make_shared<BulkExchange>(session_, tag_, BulkSource::from_input());
@@ -141,11 +141,8 @@ void BlobSet::repeat(transfer::SetResult result) {
 
 void BlobSet::client_gone() {
   gone_ = true;
-  if (ticket_ != 0) {
-    // The answer comes all the same: with a lease that goes back at once, or without.
-    session_.worker().engine.cancel_lease(ticket_);
-    return;
-  }
+  // A lease that was granted meanwhile comes back when its answer is dropped.
+  if (ticket_ != 0) session_.worker().engine.cancel_lease(ticket_);
   // Received in part: nothing was sent, the memory goes back. Received whole: the engine has it, on_result() ends this.
   if (received_ != length_) session_.operation_done(*this);
 }

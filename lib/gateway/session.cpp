@@ -174,7 +174,9 @@ bool Session::dispatch(std::span<const std::string_view> args, std::string_view 
     // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module blocks it meanwhile.
     std::string bytes;
     resp::append_command(bytes, args);
-    operation = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, now), BulkSource::whole(std::move(bytes)));
+    auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, now), BulkSource::whole(std::move(bytes)));
+    exchange->count_as(command.route == Route::kBlobSet ? "set" : "get", false);
+    operation = std::move(exchange);
   }
   end_command(raw.size());
   start_operation(std::move(operation), false);
@@ -228,8 +230,9 @@ bool Session::take_body() {
   const bool set = command.route == Route::kBlobSet && parser_.argc() == 3 && parser_.body_index() == 2 &&
                    parser_.body_length() >= worker_.options.threshold;
   if (set && start_large_set()) return true;
-  start_operation(std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, base::Clock::steady().now()), BulkSource::from_input()),
-                  true);
+  auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, base::Clock::steady().now()), BulkSource::from_input());
+  if (command.route == Route::kBlobSet) exchange->count_as("set", false);
+  start_operation(std::move(exchange), true);
   return true;
 }
 
