@@ -3,6 +3,7 @@
 #include <string>
 
 #include "counters.h"
+#include "memory_reserve.h"
 #include "module_state.h"
 #include "text.h"
 
@@ -16,6 +17,7 @@ void field(ValkeyModuleInfoCtx* ctx, const std::string& name, const Counters::Co
 void objects_section(ValkeyModuleInfoCtx* ctx) {
   if (ValkeyModule_InfoAddSection(ctx, "dram") != VALKEYMODULE_OK) return;
   field(ctx, "allocated_bytes", counters.allocated_bytes);
+  field(ctx, "reserved_bytes", memory_reserve().kept_bytes());
   field(ctx, "cached_objects", counters.objects);
   field(ctx, "dram_objects", counters.objects);
   field(ctx, "dram_hits_total", counters.hits);

@@ -3,20 +3,19 @@
 #include <atomic>
 
 #include "counters.h"
-#include "valkey_api.h"
 
 namespace keyferry::large_object {
 
 std::unique_ptr<Buffer> Buffer::allocate(std::size_t size, std::uint64_t limit) {
   if (limit != 0 && read(counters.allocated_bytes) + size > limit) return nullptr;
-  void* memory = ValkeyModule_TryAlloc(size);
-  if (memory == nullptr) return nullptr;
+  const auto block = memory_reserve().take(size);
+  if (block.data == nullptr) return nullptr;
   add(counters.allocated_bytes, size);
-  return std::unique_ptr<Buffer>(new Buffer(static_cast<std::byte*>(memory), size));
+  return std::unique_ptr<Buffer>(new Buffer(block, size));
 }
 
 Buffer::~Buffer() {
-  ValkeyModule_Free(data_);
+  memory_reserve().give_back(block_);
   subtract(counters.allocated_bytes, size_);
 }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 
+#include "memory_reserve.h"
+
 namespace keyferry::large_object {
 
 /// Memory of one object, from the server's own allocator so that it counts in used_memory. Whoever holds the Buffer owns the bytes;
@@ -18,13 +20,13 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  [[nodiscard]] std::span<std::byte> bytes() { return {data_, size_}; }
-  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+  [[nodiscard]] std::span<std::byte> bytes() { return {block_.data, size_}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {block_.data, size_}; }
 
  private:
-  Buffer(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  Buffer(MemoryReserve::Block block, std::size_t size) : block_(block), size_(size) {}
 
-  std::byte* data_;
+  MemoryReserve::Block block_;
   std::size_t size_;
 };
 

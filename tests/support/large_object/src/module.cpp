@@ -12,6 +12,7 @@
 #include "data_type.h"
 #include "info_section.h"
 #include "main_thread.h"
+#include "memory_reserve.h"
 #include "module_state.h"
 #include "text.h"
 
@@ -70,6 +71,7 @@ extern "C" __attribute__((visibility("default"))) int ValkeyModule_OnLoad(Valkey
   ValkeyModule_SubscribeToServerEvent(ctx, ValkeyModuleEvent_ClientChange, client_changed);
   ValkeyModule_SubscribeToServerEvent(ctx, ValkeyModuleEvent_Shutdown, shutting_down);
   MainThread::prepare(ctx);
+  memory_reserve().set_limit(static_cast<std::size_t>(state().settings.dram_reserve));
   state().pool = std::make_unique<WorkerPool>(static_cast<std::size_t>(state().settings.worker_threads));
   start_fabric(ctx);
   return VALKEYMODULE_OK;

@@ -24,6 +24,7 @@ struct NumberRow {
 constexpr NumberRow kNumbers[] = {
     {"max-object-size", &Settings::max_object_size, 512LL << 20, 1, kMaxSize, kMemory},
     {"dram-maxmemory", &Settings::dram_maxmemory, 0, 0, kMaxSize, kMemory},
+    {"dram-reserve", &Settings::dram_reserve, 256LL << 20, 0, kMaxSize, kFixed | kMemory},
     {"chunk-size", &Settings::chunk_size, 8LL << 20, 4096, 256LL << 20, kMemory},
     {"worker-threads", &Settings::worker_threads, 2, 1, 32, kFixed},
     {"fabric-services", &Settings::fabric_services, 2, 0, 64, kFixed},

@@ -17,6 +17,7 @@ enum class CheckOrder { kArgumentsFirst, kLookupFirst };
 struct Settings {
   long long max_object_size = 0;
   long long dram_maxmemory = 0;
+  long long dram_reserve = 0;
   long long chunk_size = 0;
   long long worker_threads = 0;
   int fabric_provider = 0;  // Provider

@@ -28,18 +28,14 @@ class Resp:
 
     def __init__(self, port, protocol=2):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.stream = self.socket.makefile("rb")
         if protocol == 3:
             self.call("HELLO", 3)
 
     def send(self, *words):
         parts = [word if isinstance(word, (bytes, bytearray, memoryview)) else str(word).encode() for word in words]
-        head = b"*%d\r\n" % len(parts)
-        for part in parts:
-            self.socket.sendall(head + b"$%d\r\n" % len(part))
-            self.socket.sendall(part)
-            head = b"\r\n"
-        self.socket.sendall(b"\r\n")
+        self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts))
 
     def read(self):
         line = self.stream.readline()

@@ -359,3 +359,18 @@ def test_addresses_of_services_change_with_a_restart_and_objects_are_gone(make_s
     assert server.admin.call("BLOB.RDMA_HELLO", endpoint.address.hex()) != before
     assert server.admin.call("EXISTS", "v") == 0
     endpoint.close()
+
+
+def test_memory_of_removed_objects_is_kept_for_the_next_up_to_a_limit(make_server):
+    server = make_server({"dram-reserve": "3mb"})
+    call = server.admin.call
+    for number in range(4):
+        call("BLOB.TCP_SET", number, bytes([number]) * (1 << 20))
+    assert server.info()["largeobj_reserved_bytes"] == 0
+    call("FLUSHALL")
+    wait_until(lambda: server.info()["largeobj_reserved_bytes"] == 3 << 20, "three of the four to be kept")
+    data = bytes(range(256)) * 2560
+    assert call("BLOB.TCP_SET", "smaller", data) == "OK"
+    info = server.info()
+    assert (info["largeobj_reserved_bytes"], info["largeobj_allocated_bytes"]) == (2 << 20, len(data))
+    assert call("BLOB.TCP_GET", "smaller") == data

@@ -190,7 +190,8 @@ def test_an_address_that_nobody_listens_on_is_accepted_and_then_fails(server):
     assert server.info()["largeobj_in_flight"] == 0
 
 
-def test_nothing_moves_until_the_client_polls(server):
+def test_nothing_moves_until_the_client_polls(make_server):
+    server = make_server({"fabric-services": "1"})
     lane = server.lane(polling=False)
     region = lane.register(4096)
     server.admin.call("BLOB.TCP_SET", "idle", pattern(4096))
