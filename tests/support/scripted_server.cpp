@@ -25,16 +25,36 @@ Script& Script::add(Step step) {
   steps_.push_back(std::move(step));
   return *this;
 }
-Script& Script::expect(std::string bytes) { return add({Kind::kExpect, std::move(bytes), {}, {}}); }
-Script& Script::expect_command(Command command) { return add({Kind::kCommand, {}, std::move(command), {}}); }
-Script& Script::answer(Answer answer) { return add({Kind::kAnswer, {}, {}, std::move(answer)}); }
-Script& Script::serve(Answer answer) { return add({Kind::kServe, {}, {}, std::move(answer)}); }
-Script& Script::handshake(std::uint64_t client_id) { return add({Kind::kHandshake, {}, {}, {}, client_id}); }
-Script& Script::send(std::string bytes) { return add({Kind::kSend, std::move(bytes), {}, {}}); }
-Script& Script::hold() { return add({Kind::kHold, {}, {}, {}}); }
-Script& Script::until_closed() { return add({Kind::kUntilClosed, {}, {}, {}}); }
-Script& Script::close() { return add({Kind::kClose, {}, {}, {}}); }
-Script& Script::reset() { return add({Kind::kReset, {}, {}, {}}); }
+Script& Script::expect(std::string bytes) {
+  return add({Kind::kExpect, std::move(bytes), {}, {}});
+}
+Script& Script::expect_command(Command command) {
+  return add({Kind::kCommand, {}, std::move(command), {}});
+}
+Script& Script::answer(Answer answer) {
+  return add({Kind::kAnswer, {}, {}, std::move(answer)});
+}
+Script& Script::serve(Answer answer) {
+  return add({Kind::kServe, {}, {}, std::move(answer)});
+}
+Script& Script::handshake(std::uint64_t client_id) {
+  return add({Kind::kHandshake, {}, {}, {}, client_id});
+}
+Script& Script::send(std::string bytes) {
+  return add({Kind::kSend, std::move(bytes), {}, {}});
+}
+Script& Script::hold() {
+  return add({Kind::kHold, {}, {}, {}});
+}
+Script& Script::until_closed() {
+  return add({Kind::kUntilClosed, {}, {}, {}});
+}
+Script& Script::close() {
+  return add({Kind::kClose, {}, {}, {}});
+}
+Script& Script::reset() {
+  return add({Kind::kReset, {}, {}, {}});
+}
 
 struct ScriptedServer::TlsContext {
   SSL_CTX* context = nullptr;
@@ -123,7 +143,8 @@ SSL_CTX* make_context(const ServerTls& tls) {
 
 }  // namespace
 
-ScriptedServer::ScriptedServer(std::vector<Script> scripts, ServerTls tls, std::uint16_t port) : scripts_(std::move(scripts)) {
+ScriptedServer::ScriptedServer(std::vector<Script> scripts, ServerTls tls, std::uint16_t port)
+    : scripts_(std::move(scripts)) {
   if (!tls.cert.empty()) {
     tls_ = std::make_unique<TlsContext>();
     tls_->context = make_context(tls);
@@ -138,7 +159,8 @@ ScriptedServer::ScriptedServer(std::vector<Script> scripts, ServerTls tls, std::
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
   auto* plain = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener_, plain, length) != 0 || ::listen(listener_, 64) != 0 || ::getsockname(listener_, plain, &length) != 0) {
+  if (::bind(listener_, plain, length) != 0 || ::listen(listener_, 64) != 0 ||
+      ::getsockname(listener_, plain, &length) != 0) {
     const std::runtime_error error = failed("cannot listen");
     ::close(listener_);
     ::close(stop_event_);
@@ -235,7 +257,8 @@ bool ScriptedServer::expect_bytes(Peer& peer, const std::string& bytes) {
   }
   const bool same = peer.input.starts_with(bytes);
   const std::lock_guard lock(mutex_);
-  if (!same && !stopping_) ADD_FAILURE() << "connection " << peer.index << " sent\n" << peer.input << "\ninstead of\n" << bytes;
+  if (!same && !stopping_)
+    ADD_FAILURE() << "connection " << peer.index << " sent\n" << peer.input << "\ninstead of\n" << bytes;
   peer.input.erase(0, bytes.size());
   return same;
 }
@@ -249,7 +272,8 @@ bool ScriptedServer::play_step(Peer& peer, const Script::Step& step) {
       const bool got = take_command(peer, command);
       const std::lock_guard lock(mutex_);
       if (command != step.command && !stopping_) {
-        ADD_FAILURE() << "connection " << peer.index << " sent '" << words(command) << "' instead of '" << words(step.command) << "'";
+        ADD_FAILURE() << "connection " << peer.index << " sent '" << words(command) << "' instead of '"
+                      << words(step.command) << "'";
       }
       return got && command == step.command;
     }
@@ -354,7 +378,8 @@ std::size_t ScriptedServer::accepted() const {
 
 std::size_t ScriptedServer::running() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::count_if(peers_.begin(), peers_.end(), [](const auto& peer) { return !peer->ended; }));
+  return static_cast<std::size_t>(
+      std::count_if(peers_.begin(), peers_.end(), [](const auto& peer) { return !peer->ended; }));
 }
 
 std::vector<Script::Command> ScriptedServer::commands(std::size_t index) const {

@@ -10,19 +10,21 @@
 #include <thread>
 #include <vector>
 
-// A server for unit tests of whatever talks RESP upstream. It listens on 127.0.0.1 and plays a script to each connection, from threads of its
-// own, so that a test drives its loop and nothing else:
+// A server for unit tests of whatever talks RESP upstream. It listens on 127.0.0.1 and plays a script to each
+// connection, from threads of its own, so that a test drives its loop and nothing else:
 //
 //   ScriptedServer server({Script().handshake().expect_command({"GET", "k"}).send("$1\r\nv\r\n").close()});
 //   options.address = {"127.0.0.1", server.port()};
 //
-// The n-th connection plays the n-th script, later ones the last. What a client sends against its script fails the test that runs.
+// The n-th connection plays the n-th script, later ones the last. What a client sends against its script fails the test
+// that runs.
 
 namespace keyferry::test {
 
 class ScriptedServer;
 
-/// What one connection does, step by step. A script that has ended closes its connection, as close() does. A plain value.
+/// What one connection does, step by step. A script that has ended closes its connection, as close() does. A plain
+/// value.
 class Script {
  public:
   using Command = std::vector<std::string>;
@@ -36,7 +38,8 @@ class Script {
   Script& answer(Answer answer);
   /// As answer(), for every command until the client closes.
   Script& serve(Answer answer);
-  /// Answers what a new connection of Keyferry asks first, up to CLIENT ID: HELLO with a map, CLIENT ID with `client_id`, the rest with +OK.
+  /// Answers what a new connection of Keyferry asks first, up to CLIENT ID: HELLO with a map, CLIENT ID with
+  /// `client_id`, the rest with +OK.
   Script& handshake(std::uint64_t client_id = 7);
   Script& send(std::string bytes);
   /// Goes on when ScriptedServer::go() has been called once more for this connection than hold()s passed.
@@ -70,8 +73,8 @@ struct ServerTls {
   std::string client_ca;
 };
 
-/// Listens from its construction on. The test's thread calls; one thread accepts and each connection has its own; mutex_ guards what they share
-/// (the log of commands and the holds), and the destructor ends all of them.
+/// Listens from its construction on. The test's thread calls; one thread accepts and each connection has its own;
+/// mutex_ guards what they share (the log of commands and the holds), and the destructor ends all of them.
 class ScriptedServer {
  public:
   /// `port` 0: any free one. Throws std::runtime_error when it can't listen or the certificate can't be loaded.
@@ -92,7 +95,8 @@ class ScriptedServer {
   std::size_t accepted() const;
   /// Connections whose script has not ended.
   std::size_t running() const;
-  /// Every command taken by connection `index` (the handshake's too), as far as expect_command, answer, serve and handshake took them.
+  /// Every command taken by connection `index` (the handshake's too), as far as expect_command, answer, serve and
+  /// handshake took them.
   std::vector<Script::Command> commands(std::size_t index = 0) const;
   /// How many reads it took to get what the connection sent so far.
   std::size_t reads(std::size_t index = 0) const;

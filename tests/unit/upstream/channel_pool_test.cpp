@@ -107,9 +107,9 @@ TEST(ChannelPool, TheBackOffLeavesTimeToDialWithinTheTimeLimit) {
   base::Loop loop;
   const Port port(false);
   ConnectOptions options = options_for(port.number());
-  options.timeout = std::chrono::milliseconds(60);
+  options.timeout = std::chrono::milliseconds(400);
   ChannelPool pool(loop, options, 1);
-  for (std::uint64_t i = 0; i < 6; ++i) {
+  for (std::uint64_t i = 0; i < 8; ++i) {
     RecordingSink sink;
     const auto channel = pool.pick(Protocol::kResp2);
     sink.send(*channel, {"GET", "k"}, i);

@@ -110,8 +110,8 @@ TEST_F(TlsTest, AServerThatStallsInTheTlsHandshakeEndsByTheTimeLimit) {
   const Port silent(true);
   ConnectOptions stalled = options_for(silent.number());
   stalled.tls = TlsOptions{certificates.ca(), "", "", ""};
-  stalled.timeout = std::chrono::milliseconds(20);
-  EXPECT_EQ(connect(loop, stalled).error, stalled.address.text() + ": TLS: no answer within 0.02 s");
+  stalled.timeout = std::chrono::milliseconds(500);
+  EXPECT_EQ(connect(loop, stalled).error, stalled.address.text() + ": TLS: no answer within 0.5 s");
 }
 
 }  // namespace
