@@ -28,7 +28,8 @@ Numeric numeric(const std::string& host) {
   std::array<unsigned char, 16> bytes{};
   if (::inet_pton(AF_INET, host.c_str(), bytes.data()) == 1) return {true, bytes[0] == 127};
   if (::inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1) {
-    return {true, std::all_of(bytes.begin(), bytes.end() - 1, [](unsigned char byte) { return byte == 0; }) && bytes[15] == 1};
+    return {true, std::all_of(bytes.begin(), bytes.end() - 1, [](unsigned char byte) { return byte == 0; }) &&
+                      bytes[15] == 1};
   }
   return {};
 }
@@ -74,18 +75,20 @@ class Checker {
     if (!address.valid) {
       add(path + ".tcp", item.tcp.text() + " has no address in figures");
     } else if (!address.loopback && !item.allow_unauthenticated) {
-      add(path + ".tcp", item.tcp.text() + " is beyond loopback, and clients are not authenticated; listen on 127.0.0.1, or set "
-                                           "allow_unauthenticated: true in this item if only trusted peers can reach it");
+      add(path + ".tcp", item.tcp.text() +
+                             " is beyond loopback, and clients are not authenticated; listen on 127.0.0.1, or set "
+                             "allow_unauthenticated: true in this item if only trusted peers can reach it");
     }
   }
 
   void unix_listener(const std::string& path, const ListenOptions& item) {
     if (item.unix_path.front() != '/') add(path + ".unix", item.unix_path + " is not an absolute path");
     if (item.unix_path.size() > kLongestUnixPath) {
-      add(path + ".unix", "a path of " + std::to_string(item.unix_path.size()) + " bytes; a socket's may have at most " +
-                              std::to_string(kLongestUnixPath));
+      add(path + ".unix", "a path of " + std::to_string(item.unix_path.size()) +
+                              " bytes; a socket's may have at most " + std::to_string(kLongestUnixPath));
     }
-    if (item.allow_unauthenticated) add(path + ".allow_unauthenticated", "is for tcp; a Unix socket is guarded by its mode");
+    if (item.allow_unauthenticated)
+      add(path + ".allow_unauthenticated", "is for tcp; a Unix socket is guarded by its mode");
   }
 
   void upstream() {
@@ -97,7 +100,8 @@ class Checker {
       const NodeOptions& node = upstream.nodes[i];
       const std::string path = "upstream.nodes[" + std::to_string(i) + "]";
       if (node.host.empty()) add(path, "has no host");
-      if (node.tls_port != 0 && !upstream.tls) add(path + ".tls_port", "is given, but upstream.tls is not, so that it would never be used");
+      if (node.tls_port != 0 && !upstream.tls)
+        add(path + ".tls_port", "is given, but upstream.tls is not, so that it would never be used");
       if (node.port == 0 && (node.tls_port == 0 || !upstream.tls)) add(path, "has no port");
     }
     if (upstream.user != "default" && upstream.password_file.empty()) {
@@ -111,7 +115,8 @@ class Checker {
       add("upstream.transport", "tls needs upstream.tls; write {} there for the system's authorities");
     }
     if (upstream.transport == Transport::kTcp && upstream.tls) {
-      add("upstream.transport", "tcp would leave upstream.tls unused and send everything in the clear; take one of the two out");
+      add("upstream.transport",
+          "tcp would leave upstream.tls unused and send everything in the clear; take one of the two out");
     }
     if (upstream.tls && upstream.tls->cert.empty() != upstream.tls->key.empty()) {
       add(upstream.tls->cert.empty() ? "upstream.tls.key" : "upstream.tls.cert", "cert and key go together");
@@ -122,18 +127,23 @@ class Checker {
     const PoolOptions& pool = options_.pool;
     const std::uint64_t value_max = options_.limits.value_max;
     if (!std::has_single_bit(pool.region)) {
-      add("pool.region", size_text(pool.region) + " is not a power of two; the next one is " + size_text(std::bit_ceil(pool.region)));
+      add("pool.region",
+          size_text(pool.region) + " is not a power of two; the next one is " + size_text(std::bit_ceil(pool.region)));
       return;
     }
     if (pool.size % pool.region != 0) {
-      add("pool.size", size_text(pool.size) + " is not whole regions of " + size_text(pool.region) + " (pool.region)", "pool.region");
+      add("pool.size", size_text(pool.size) + " is not whole regions of " + size_text(pool.region) + " (pool.region)",
+          "pool.region");
     } else if (pool.size / pool.region < 2) {
-      add("pool.size", size_text(pool.size) + " is less than two regions of " + size_text(pool.region) + " (pool.region)", "pool.region");
+      add("pool.size",
+          size_text(pool.size) + " is less than two regions of " + size_text(pool.region) + " (pool.region)",
+          "pool.region");
     }
     if (pool.region * kRegionsPerValue < value_max) {
-      add("pool.region", "256 regions of " + size_text(pool.region) + " hold " + size_text(pool.region * kRegionsPerValue) +
-                             ", less than limits.value_max, " + size_text(value_max) + "; the region must be at least " +
-                             size_text(std::bit_ceil((value_max + kRegionsPerValue - 1) / kRegionsPerValue)),
+      add("pool.region",
+          "256 regions of " + size_text(pool.region) + " hold " + size_text(pool.region * kRegionsPerValue) +
+              ", less than limits.value_max, " + size_text(value_max) + "; the region must be at least " +
+              size_text(std::bit_ceil((value_max + kRegionsPerValue - 1) / kRegionsPerValue)),
           "limits.value_max");
     }
   }
@@ -141,14 +151,19 @@ class Checker {
   void fabric_and_transfer() {
     const FabricOptions& fabric = options_.fabric;
     const TransferOptions& transfer = options_.transfer;
-    if (!fabric.bind.empty() && !numeric(fabric.bind).valid) add("fabric.bind", fabric.bind + " is not an address in figures");
-    if (!fabric.bind.empty() && fabric.provider == "efa-direct") add("fabric.bind", "is for the software provider; efa-direct takes no address");
+    if (!fabric.bind.empty() && !numeric(fabric.bind).valid)
+      add("fabric.bind", fabric.bind + " is not an address in figures");
+    if (!fabric.bind.empty() && fabric.provider == "efa-direct")
+      add("fabric.bind", "is for the software provider; efa-direct takes no address");
     if (transfer.warm > transfer.lanes) {
-      add("transfer.warm", std::to_string(transfer.warm) + " is more than transfer.lanes, " + std::to_string(transfer.lanes), "transfer.lanes");
+      add("transfer.warm",
+          std::to_string(transfer.warm) + " is more than transfer.lanes, " + std::to_string(transfer.lanes),
+          "transfer.lanes");
     }
     if (transfer.threshold > options_.limits.value_max) {
-      add("transfer.threshold", size_text(transfer.threshold) + " is above limits.value_max, " + size_text(options_.limits.value_max) +
-                                    ", so that nothing would reach it; fabric.provider: off is the way to have no such transfers",
+      add("transfer.threshold",
+          size_text(transfer.threshold) + " is above limits.value_max, " + size_text(options_.limits.value_max) +
+              ", so that nothing would reach it; fabric.provider: off is the way to have no such transfers",
           "limits.value_max");
     }
   }
@@ -156,7 +171,8 @@ class Checker {
   void limits() {
     const LimitOptions& limits = options_.limits;
     if (limits.client_buffer > limits.total_buffer) {
-      add("limits.client_buffer", size_text(limits.client_buffer) + " is above limits.total_buffer, " + size_text(limits.total_buffer),
+      add("limits.client_buffer",
+          size_text(limits.client_buffer) + " is above limits.total_buffer, " + size_text(limits.total_buffer),
           "limits.total_buffer");
     }
     // The most that auto can mean, so that a file that is right on one machine is right on all.
@@ -165,9 +181,11 @@ class Checker {
     const std::size_t needed = options_.transfer.lanes + shared + workers;
     if (limits.upstream_connections < needed) {
       add("limits.upstream_connections",
-          std::to_string(limits.upstream_connections) + " is too few: " + std::to_string(options_.transfer.lanes) + " lanes, " +
-              std::to_string(shared) + " shared ones (" + std::to_string(workers) + " workers, upstream.connections for each of two protocols) and one for "
-              "BLOB.TCP_* per worker make " + std::to_string(needed),
+          std::to_string(limits.upstream_connections) + " is too few: " + std::to_string(options_.transfer.lanes) +
+              " lanes, " + std::to_string(shared) + " shared ones (" + std::to_string(workers) +
+              " workers, upstream.connections for each of two protocols) and one for "
+              "BLOB.TCP_* per worker make " +
+              std::to_string(needed),
           "transfer.lanes");
     }
   }
@@ -187,6 +205,8 @@ class Checker {
 
 }  // namespace
 
-std::vector<Problem> check_options(const Options& options) { return Checker(options).run(); }
+std::vector<Problem> check_options(const Options& options) {
+  return Checker(options).run();
+}
 
 }  // namespace keyferry::daemon

@@ -7,7 +7,8 @@
 
 namespace keyferry::daemon {
 
-/// Something wrong with a configuration. `path` is the key, with the item's number in lists ("listen[0].tcp"): the line is looked up by it.
+/// Something wrong with a configuration. `path` is the key, with the item's number in lists ("listen[0].tcp"): the line
+/// is looked up by it.
 struct Problem {
   std::string path;
   std::string text;

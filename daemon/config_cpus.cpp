@@ -29,7 +29,8 @@ std::size_t cpus_of_quota(const std::string& cgroup_root, const std::string& cgr
     if (line.starts_with("0::/")) path = line.substr(3);
   }
   std::size_t least = 0;
-  // Every level above may have a quota of its own. The levels of a path that this mount namespace does not show have no file and say nothing.
+  // Every level above may have a quota of its own. The levels of a path that this mount namespace does not show have no
+  // file and say nothing.
   while (true) {
     std::ifstream file(cgroup_root + (path == "/" ? "" : path) + "/cpu.max");
     long long quota = 0;

@@ -16,7 +16,8 @@ namespace keyferry::daemon {
 
 struct OptionInfo;
 
-/// Walks a YAML document by the table of options, fills an Options and collects everything that is wrong. Used once, by one thread.
+/// Walks a YAML document by the table of options, fills an Options and collects everything that is wrong. Used once, by
+/// one thread.
 class ConfigLoader {
  public:
   /// `name` stands for the file in messages.

@@ -32,9 +32,12 @@ std::string wrap(std::string_view text, const std::string& first, const std::str
   return out + line + "\n";
 }
 
-bool is_plain(const OptionInfo& info) { return info.type != OptionType::kSection && info.type != OptionType::kItems; }
+bool is_plain(const OptionInfo& info) {
+  return info.type != OptionType::kSection && info.type != OptionType::kItems;
+}
 
-/// The meaning, and what is allowed where the default does not show it; how sizes and times are written is said once, at the top.
+/// The meaning, and what is allowed where the default does not show it; how sizes and times are written is said once,
+/// at the top.
 std::string doc_and_allowed(const OptionInfo& info) {
   const std::string word = info.word.empty() ? "" : std::string(info.word) + ", or ";
   const std::string doc = std::string(info.doc) + " Allowed: " + word;
@@ -54,7 +57,9 @@ std::string doc_and_allowed(const OptionInfo& info) {
   }
 }
 
-bool is_inside_item(const OptionInfo& info) { return info.path.find("[]") != std::string_view::npos; }
+bool is_inside_item(const OptionInfo& info) {
+  return info.path.find("[]") != std::string_view::npos;
+}
 
 /// A block of the file, each line moved in and, where it is only an example, commented out.
 std::string block(std::string_view text, const std::string& indent, bool commented) {
@@ -86,13 +91,16 @@ std::string table_cell(std::string_view text) {
   return out;
 }
 
-std::string code(std::string_view text) { return text.empty() ? "" : "`" + table_cell(text) + "`"; }
+std::string code(std::string_view text) {
+  return text.empty() ? "" : "`" + table_cell(text) + "`";
+}
 
 }  // namespace
 
 std::string default_yaml() {
   std::string out =
-      "# The configuration of keyferryd: every key with its default. What is left out has its default, so a file holds only what differs.\n"
+      "# The configuration of keyferryd: every key with its default. What is left out has its default, so a file holds "
+      "only what differs.\n"
       "# Sizes are written 64KiB or 4GiB, times 250ms or 30s. `keyferry check-config FILE` checks a file.\n"
       "# Made by `keyferry check-config --default` from the table of options; so is reference.md (`--reference`).\n";
   for (const OptionInfo& info : option_table()) {
@@ -123,27 +131,36 @@ std::string default_yaml() {
 std::string reference_markdown() {
   std::string out =
       "# Configuration reference\n\n"
-      "Made by `keyferry check-config --reference` from the table of options in the code; a test fails when the two differ.\n"
-      "One YAML file; a key that is left out has its default. Unknown keys, wrong types and impossible values are errors.\n\n"
+      "Made by `keyferry check-config --reference` from the table of options in the code; a test fails when the two "
+      "differ.\n"
+      "One YAML file; a key that is left out has its default. Unknown keys, wrong types and impossible values are "
+      "errors.\n\n"
       "| Key | Default | Allowed | Meaning |\n|---|---|---|---|\n";
   for (const OptionInfo& info : option_table()) {
-    const std::string standard = info.default_text.empty() ? (info.type == OptionType::kSection ? "" : "not set") : code(info.default_text);
-    out += "| " + code(info.path) + " | " + standard + " | " + table_cell(allowed_text(info)) + " | " + table_cell(info.doc) + " |\n";
+    const std::string standard =
+        info.default_text.empty() ? (info.type == OptionType::kSection ? "" : "not set") : code(info.default_text);
+    out += "| " + code(info.path) + " | " + standard + " | " + table_cell(allowed_text(info)) + " | " +
+           table_cell(info.doc) + " |\n";
   }
   out +=
       "\n## Rules between keys\n\n"
-      "- Each item of `listen` has either `tcp` or `unix`; `mode` is for `unix`. `tcp` beyond loopback needs `allow_unauthenticated: true` in the item.\n"
-      "- `upstream.nodes` has exactly one item. `tls_port` needs `upstream.tls`; `transport: tls` needs it too, `transport: tcp` excludes it.\n"
+      "- Each item of `listen` has either `tcp` or `unix`; `mode` is for `unix`. `tcp` beyond loopback needs "
+      "`allow_unauthenticated: true` in the item.\n"
+      "- `upstream.nodes` has exactly one item. `tls_port` needs `upstream.tls`; `transport: tls` needs it too, "
+      "`transport: tcp` excludes it.\n"
       "- `upstream.tls.cert` and `key` go together. A `user` other than default needs `password_file`.\n"
-      "- `pool.region` is a power of two, 256 of them hold `limits.value_max`; `pool.size` is whole regions, at least two.\n"
+      "- `pool.region` is a power of two, 256 of them hold `limits.value_max`; `pool.size` is whole regions, at least "
+      "two.\n"
       "- `transfer.warm` is at most `lanes`; `transfer.threshold` is at most `limits.value_max`.\n"
-      "- `limits.client_buffer` is at most `total_buffer`. `limits.upstream_connections` is at least lanes + 2 × `upstream.connections` × workers + workers\n"
+      "- `limits.client_buffer` is at most `total_buffer`. `limits.upstream_connections` is at least lanes + 2 × "
+      "`upstream.connections` × workers + workers\n"
       "  (workers: 4 if `auto`).\n"
       "- `admin.http` is no address of `listen`.\n\n"
       "## Not in this version\n\nThese keys are planned and refused with that reason:\n\n";
   for (const std::string_view key : keys_not_in_this_version()) out += "- " + code(key) + "\n";
   for (const OptionInfo& info : option_table()) {
-    for (const std::string_view choice : info.not_here) out += "- " + code(std::string(info.path) + ": " + std::string(choice)) + "\n";
+    for (const std::string_view choice : info.not_here)
+      out += "- " + code(std::string(info.path) + ": " + std::string(choice)) + "\n";
   }
   return out;
 }

@@ -91,13 +91,14 @@ Daemon::Daemon(const Options& options)
     : options_(options),
       shard_(metrics_.add_shard()),
       memory_(make_memory(options.pool)),
-      signals_(std::make_unique<Signals>(loop_.context())),
       watch_timer_(loop_) {
   spdlog::info("keyferryd {}: pool of {} MiB in regions of {} KiB, {}", KEYFERRY_VERSION, memory_.bytes().size() / base::kMiB,
                memory_.region_bytes() / base::kKiB, memory_.page_kind());
   for (const std::string& note : memory_.notes()) spdlog::warn("{}", note);
   shard_.gauge(Metric::kBuildInfo, {KEYFERRY_VERSION}).set(1);
   open_fabric();
+  // After the fabric: loading libfabric installs handlers of its own for these signals (its shm provider), which end the process at once.
+  signals_ = std::make_unique<Signals>(loop_.context());
   transfer::EngineOptions engine;
   engine.connect = connect_options(options_);
   engine.lanes = options_.transfer.lanes;

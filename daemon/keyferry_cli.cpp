@@ -1,6 +1,7 @@
 // keyferry: the operator's tool.
 
 #include <CLI/CLI.hpp>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -79,7 +80,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "keyferry " KEYFERRY_VERSION);
 
   CheckConfig check;
-  CLI::App* check_command = app.add_subcommand("check-config", "Check a configuration file; exit 1 and a line per mistake if there is one.");
+  CLI::App* check_command =
+      app.add_subcommand("check-config", "Check a configuration file; exit 1 and a line per mistake if there is one.");
   check_command->add_option("FILE", check.file, "The file to check.");
   check_command->add_flag("--reference", check.reference, "Print the reference of all keys (Markdown).");
   check_command->add_flag("--default", check.standard, "Print the commented default file.");

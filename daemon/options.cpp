@@ -41,17 +41,26 @@ Options load_options(const std::string& path) {
   } catch (const std::exception& failure) {
     throw ConfigError(std::string("the configuration can't be read: ") + failure.what());
   }
-  if (text.size() > static_cast<std::size_t>(kLargestFile)) throw ConfigError(path + ": larger than 1MiB; this is no configuration of Keyferry");
+  if (text.size() > static_cast<std::size_t>(kLargestFile))
+    throw ConfigError(path + ": larger than 1MiB; this is no configuration of Keyferry");
   return parse_options(text, path);
 }
 
-Options parse_options(const std::string& text, const std::string& name) { return ConfigLoader(name).load(text); }
+Options parse_options(const std::string& text, const std::string& name) {
+  return ConfigLoader(name).load(text);
+}
 
-Options default_options() { return ConfigLoader::defaults(); }
+Options default_options() {
+  return ConfigLoader::defaults();
+}
 
-std::size_t worker_count(const Options& options) { return options.workers != 0 ? options.workers : default_worker_count(); }
+std::size_t worker_count(const Options& options) {
+  return options.workers != 0 ? options.workers : default_worker_count();
+}
 
-bool uses_tls(const Options& options) { return options.upstream.tls.has_value(); }
+bool uses_tls(const Options& options) {
+  return options.upstream.tls.has_value();
+}
 
 HostPort node_address(const Options& options) {
   const NodeOptions& node = options.upstream.nodes.front();
@@ -73,7 +82,8 @@ std::string read_password(const Options& options) {
     text = read_file(path, kLongestPassword + 2);
   } catch (const std::exception& failure) {
     throw std::runtime_error(std::string("upstream.password_file can't be read: ") + failure.what() +
-                             "; give it the password of " + options.upstream.user + " in its first line, readable for this user");
+                             "; give it the password of " + options.upstream.user +
+                             " in its first line, readable for this user");
   }
   std::string password = text.substr(0, text.find('\n'));
   if (password.ends_with('\r')) password.pop_back();

@@ -120,8 +120,9 @@ struct LogOptions {
   bool operator==(const LogOptions&) const = default;
 };
 
-/// The configuration, checked: what load_options() gives keeps every rule of config/reference.md. The defaults stand in the table of
-/// options (options_table.h) and nowhere else: an Options that was not loaded holds none. A plain value, no thread rules.
+/// The configuration, checked: what load_options() gives keeps every rule of config/reference.md. The defaults stand in
+/// the table of options (options_table.h) and nowhere else: an Options that was not loaded holds none. A plain value,
+/// no thread rules.
 struct Options {
   /// 0: auto; see worker_count().
   std::size_t workers = 0;
@@ -136,7 +137,8 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
-/// Everything that is wrong with a configuration: what() has a line for each, "FILE:LINE: KEY: VALUE ...: what is allowed".
+/// Everything that is wrong with a configuration: what() has a line for each, "FILE:LINE: KEY: VALUE ...: what is
+/// allowed".
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -157,9 +159,11 @@ std::size_t default_worker_count();
 bool uses_tls(const Options& options);
 /// Where to dial the one node: tls_port if TLS is used and it is given.
 HostPort node_address(const Options& options);
-/// Connections for BLOB.TCP_* that one worker may have: its share of what lanes and shared connections leave of limits.upstream_connections; at least 1.
+/// Connections for BLOB.TCP_* that one worker may have: its share of what lanes and shared connections leave of
+/// limits.upstream_connections; at least 1.
 std::size_t bulk_connections(const Options& options);
-/// The first line of upstream.password_file, empty if none is given. Throws std::runtime_error that names file, cause and fix.
+/// The first line of upstream.password_file, empty if none is given. Throws std::runtime_error that names file, cause
+/// and fix.
 std::string read_password(const Options& options);
 
 }  // namespace keyferry::daemon

@@ -14,7 +14,8 @@ namespace keyferry::daemon {
 enum class OptionType : std::uint8_t {
   /// A map of further options.
   kSection,
-  /// A list whose items are maps of further options (path "listen[].tcp"), or, where there is a row "path[]", plain values.
+  /// A list whose items are maps of further options (path "listen[].tcp"), or, where there is a row "path[]", plain
+  /// values.
   kItems,
   kSize,
   kDuration,
@@ -67,12 +68,14 @@ struct OptionInfo {
   void (*clear)(Options&) = nullptr;
 };
 
-/// THE table of options, in the order of the file: loading, checks, --help-config, config/keyferry.yaml and config/reference.md come from it.
+/// THE table of options, in the order of the file: loading, checks, --help-config, config/keyferry.yaml and
+/// config/reference.md come from it.
 std::span<const OptionInfo> option_table();
 /// Null if there is none of that path.
 const OptionInfo* find_option(std::string_view path);
 
-/// Keys that the design has and this version has not, so that they are refused with that reason and nothing is half there.
+/// Keys that the design has and this version has not, so that they are refused with that reason and nothing is half
+/// there.
 std::span<const std::string_view> keys_not_in_this_version();
 
 /// The part of a path after its last dot, and the part before it ("" at the top).

@@ -16,7 +16,8 @@ struct Unit {
   std::uint64_t factor;
 };
 
-constexpr std::array kSizeUnits{Unit{"B", 1}, Unit{"KiB", base::kKiB}, Unit{"MiB", base::kMiB}, Unit{"GiB", base::kGiB}, Unit{"TiB", 1024 * base::kGiB}};
+constexpr std::array kSizeUnits{Unit{"B", 1}, Unit{"KiB", base::kKiB}, Unit{"MiB", base::kMiB}, Unit{"GiB", base::kGiB},
+                                Unit{"TiB", 1024 * base::kGiB}};
 constexpr std::array kTimeUnits{Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000}};
 
 constexpr std::string_view kSizeForm = "a whole number with B, KiB, MiB, GiB or TiB";
@@ -34,23 +35,27 @@ template <std::size_t N>
 std::optional<std::uint64_t> parse_with_unit(std::string_view text, const std::array<Unit, N>& units) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = parse_number(text.substr(0, digits));
-  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& one) { return one.name == text.substr(digits); });
+  const auto unit =
+      std::find_if(units.begin(), units.end(), [&](const Unit& one) { return one.name == text.substr(digits); });
   if (!number || unit == units.end()) return std::nullopt;
-  if (*number > std::numeric_limits<std::uint64_t>::max() / unit->factor) return std::numeric_limits<std::uint64_t>::max();
+  if (*number > std::numeric_limits<std::uint64_t>::max() / unit->factor)
+    return std::numeric_limits<std::uint64_t>::max();
   return *number * unit->factor;
 }
 
 template <std::size_t N>
 std::string with_largest_unit(std::uint64_t number, const std::array<Unit, N>& units) {
   for (std::size_t i = N; i-- > 0;) {
-    if (number != 0 && number % units[i].factor == 0) return std::to_string(number / units[i].factor) + std::string(units[i].name);
+    if (number != 0 && number % units[i].factor == 0)
+      return std::to_string(number / units[i].factor) + std::string(units[i].name);
   }
   return std::to_string(number);
 }
 
 std::string list_text(std::span<const std::string_view> items) {
   std::string all;
-  for (std::size_t i = 0; i < items.size(); ++i) all += (i == 0 ? "" : i + 1 == items.size() ? " or " : ", ") + std::string(items[i]);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    all += (i == 0 ? "" : i + 1 == items.size() ? " or " : ", ") + std::string(items[i]);
   return all;
 }
 
@@ -63,7 +68,8 @@ base::Result<Value> bounded(const OptionInfo& info, std::optional<std::uint64_t>
 }
 
 base::Result<Value> parse_choice(const OptionInfo& info, std::string_view text) {
-  if (std::find(info.not_here.begin(), info.not_here.end(), text) != info.not_here.end()) return base::Error{"not supported by this version"};
+  if (std::find(info.not_here.begin(), info.not_here.end(), text) != info.not_here.end())
+    return base::Error{"not supported by this version"};
   const auto found = std::find(info.choices.begin(), info.choices.end(), text);
   if (found == info.choices.end()) return base::Error{"not one of the choices"};
   Value value;
@@ -81,7 +87,8 @@ base::Result<Value> parse_bool(std::string_view text) {
 
 base::Result<Value> parse_text(std::string_view text) {
   if (text.empty()) return base::Error{"empty"};
-  const bool has_control = std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; });
+  const bool has_control =
+      std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; });
   if (has_control) return base::Error{"holds control characters"};
   Value value;
   value.text = text;
@@ -98,9 +105,13 @@ base::Result<Value> parse_address(std::string_view text) {
 
 }  // namespace
 
-std::string size_text(std::uint64_t bytes) { return with_largest_unit(bytes, kSizeUnits); }
+std::string size_text(std::uint64_t bytes) {
+  return with_largest_unit(bytes, kSizeUnits);
+}
 
-std::string duration_text(std::uint64_t milliseconds) { return with_largest_unit(milliseconds, kTimeUnits); }
+std::string duration_text(std::uint64_t milliseconds) {
+  return with_largest_unit(milliseconds, kTimeUnits);
+}
 
 std::optional<HostPort> parse_host_port(std::string_view text) {
   std::string_view host;
@@ -119,9 +130,11 @@ std::optional<HostPort> parse_host_port(std::string_view text) {
   }
   const auto number = parse_number(port);
   const auto is_host_character = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view(".-_:%").find(c) != std::string_view::npos;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view(".-_:%").find(c) != std::string_view::npos;
   };
-  if (host.empty() || host.size() > 255 || !std::all_of(host.begin(), host.end(), is_host_character)) return std::nullopt;
+  if (host.empty() || host.size() > 255 || !std::all_of(host.begin(), host.end(), is_host_character))
+    return std::nullopt;
   if (!number || *number == 0 || *number > 65535) return std::nullopt;
   return HostPort{std::string(host), static_cast<std::uint16_t>(*number)};
 }

@@ -10,8 +10,8 @@
 
 namespace keyferry::daemon {
 
-/// Reads one plain value by its row: type, bounds, choices, special word. The error says what is wrong, without key and value and without
-/// what is allowed (allowed_text()). Pure functions, any thread.
+/// Reads one plain value by its row: type, bounds, choices, special word. The error says what is wrong, without key and
+/// value and without what is allowed (allowed_text()). Pure functions, any thread.
 base::Result<Value> parse_value(const OptionInfo& info, std::string_view text);
 
 /// What a row allows, as a phrase: "a size from 4KiB to 1GiB".
