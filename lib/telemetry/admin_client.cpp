@@ -3,6 +3,7 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+
 #include <memory>
 
 namespace keyferry::telemetry {
@@ -61,15 +62,18 @@ struct Fetch {
 
 }  // namespace
 
-base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path, base::Duration timeout) {
-  const std::string where = (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path,
+                                     base::Duration timeout) {
+  const std::string where =
+      (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
   asio::io_context context;
   Fetch fetch(context);
   fetch.start(host, port, path);
   context.run_for(timeout);
   if (!fetch.done) {
     const std::string cause = fetch.error ? fetch.error.message() : "no answer in time";
-    return base::Error{"no page from keyferryd's admin listener at " + where + ": could not " + std::string(fetch.step) + ": " + cause +
+    return base::Error{"no page from keyferryd's admin listener at " + where + ": could not " +
+                           std::string(fetch.step) + ": " + cause +
                            "; is it running, and is that the address in admin.http?",
                        fetch.error.value()};
   }

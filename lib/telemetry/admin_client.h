@@ -8,8 +8,10 @@
 
 namespace keyferry::telemetry {
 
-/// Gets one admin page, waiting for it (the operator's tool; not for the daemon's threads). `timeout` is for all of it. At most 8 MiB are taken.
-/// The error names the address and the cause; a status other than 200 is an error that holds the page's first line.
-base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path, base::Duration timeout);
+/// Gets one admin page, waiting for it (the operator's tool; not for the daemon's threads). `timeout` is for all of it.
+/// At most 8 MiB are taken. The error names the address and the cause; a status other than 200 is an error that holds
+/// the page's first line.
+base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path,
+                                     base::Duration timeout);
 
 }  // namespace keyferry::telemetry

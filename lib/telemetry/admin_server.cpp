@@ -3,6 +3,7 @@
 #include <boost/asio.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+
 #include <exception>
 #include <optional>
 #include <set>
@@ -35,7 +36,9 @@ constexpr std::string_view kHtml = "text/html; charset=utf-8";
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kExposition = "text/plain; version=0.0.4; charset=utf-8";
 
-Page text_page(http::status status, std::string body) { return {status, "text/plain; charset=utf-8", std::move(body)}; }
+Page text_page(http::status status, std::string body) {
+  return {status, "text/plain; charset=utf-8", std::move(body)};
+}
 
 Page health_page(const Health& health) {
   if (health.ok) return text_page(http::status::ok, "ok\n");
@@ -44,7 +47,8 @@ Page health_page(const Health& health) {
 
 /// Nothing if the connection is simply over; else the status that tells the client what was wrong with its request.
 std::optional<http::status> refusal(const error_code& error) {
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) return http::status::request_header_fields_too_large;
+  if (error == http::error::header_limit || error == http::error::buffer_overflow)
+    return http::status::request_header_fields_too_large;
   if (error == http::error::end_of_stream || error == http::error::partial_message) return std::nullopt;
   if (error.category() == http::make_error_code(http::error::bad_method).category()) return http::status::bad_request;
   return std::nullopt;
@@ -56,7 +60,11 @@ class AdminSession;
 
 struct AdminServer::Impl : std::enable_shared_from_this<AdminServer::Impl> {
   Impl(base::Loop& admin_loop, AdminHandlers admin_handlers, AdminLimits admin_limits)
-      : loop(admin_loop), handlers(std::move(admin_handlers)), limits(admin_limits), acceptor(admin_loop.context()), pause(admin_loop) {}
+      : loop(admin_loop),
+        handlers(std::move(admin_handlers)),
+        limits(admin_limits),
+        acceptor(admin_loop.context()),
+        pause(admin_loop) {}
 
   void accept();
   void stop();
@@ -69,11 +77,15 @@ struct AdminServer::Impl : std::enable_shared_from_this<AdminServer::Impl> {
   std::set<AdminSession*> sessions;
 };
 
-/// One connection: request, reply, request ... Kept alive by its own handlers; the server only knows it in order to close it.
+/// One connection: request, reply, request ... Kept alive by its own handlers; the server only knows it in order to
+/// close it.
 class AdminSession : public std::enable_shared_from_this<AdminSession> {
  public:
   AdminSession(std::shared_ptr<AdminServer::Impl> server, Tcp::socket socket)
-      : server_(std::move(server)), stream_(std::move(socket)), buffer_(2 * server_->limits.header_bytes), status_timer_(server_->loop) {
+      : server_(std::move(server)),
+        stream_(std::move(socket)),
+        buffer_(2 * server_->limits.header_bytes),
+        status_timer_(server_->loop) {
     server_->sessions.insert(this);
   }
   ~AdminSession() { server_->sessions.erase(this); }
@@ -108,7 +120,8 @@ void AdminSession::read() {
   parser_.emplace();
   parser_->header_limit(server_->limits.header_bytes);
   stream_.expires_after(server_->limits.request_time);
-  http::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](error_code error, std::size_t) { self->serve(error); });
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](error_code error, std::size_t) { self->serve(error); });
 }
 
 void AdminSession::serve(error_code error) {
@@ -139,7 +152,8 @@ void AdminSession::answer(Make make) {
   try {
     page = make();
   } catch (const std::exception& failure) {
-    page = text_page(http::status::internal_server_error, std::string("this page can't be made: ") + failure.what() + "\n");
+    page = text_page(http::status::internal_server_error,
+                     std::string("this page can't be made: ") + failure.what() + "\n");
   }
   send(std::move(page));
 }
@@ -150,18 +164,23 @@ void AdminSession::serve_status(bool as_page) {
   const std::uint64_t mine = request_;
   status_timer_.start(server_->limits.status_time, [self = shared_from_this(), mine] {
     if (self->request_ == mine) {
-      self->send(text_page(http::status::service_unavailable, "the status did not come in time: a thread of the daemon does not answer\n"));
+      self->send(text_page(http::status::service_unavailable,
+                           "the status did not come in time: a thread of the daemon does not answer\n"));
     }
   });
   AdminHandlers::StatusDone done = [session = weak_from_this(), mine, as_page](std::string json) {
     const auto self = session.lock();
     if (!self || self->request_ != mine) return;
-    self->answer([&] { return as_page ? Page{http::status::ok, kHtml, status_html(json)} : Page{http::status::ok, kJson, std::move(json)}; });
+    self->answer([&] {
+      return as_page ? Page{http::status::ok, kHtml, status_html(json)}
+                     : Page{http::status::ok, kJson, std::move(json)};
+    });
   };
   try {
     server_->handlers.status_json(std::move(done));
   } catch (const std::exception& failure) {
-    if (request_ == mine) send(text_page(http::status::internal_server_error, std::string("no status: ") + failure.what() + "\n"));
+    if (request_ == mine)
+      send(text_page(http::status::internal_server_error, std::string("no status: ") + failure.what() + "\n"));
   }
 }
 
@@ -197,10 +216,11 @@ void AdminSession::after_send(bool keep_alive) {
 }
 
 void AdminSession::discard_rest(std::size_t so_far) {
-  stream_.async_read_some(asio::buffer(discarded_), [self = shared_from_this(), so_far](error_code error, std::size_t count) {
-    if (error || so_far + count > kMostDiscarded) return self->close();
-    self->discard_rest(so_far + count);
-  });
+  stream_.async_read_some(asio::buffer(discarded_),
+                          [self = shared_from_this(), so_far](error_code error, std::size_t count) {
+                            if (error || so_far + count > kMostDiscarded) return self->close();
+                            self->discard_rest(so_far + count);
+                          });
 }
 
 void AdminServer::Impl::accept() {
@@ -225,8 +245,9 @@ void AdminServer::Impl::stop() {
   for (AdminSession* session : sessions) session->close();
 }
 
-base::Result<std::unique_ptr<AdminServer>> AdminServer::start(base::Loop& loop, const std::string& host, std::uint16_t port,
-                                                              AdminHandlers handlers, AdminLimits limits) {
+base::Result<std::unique_ptr<AdminServer>> AdminServer::start(base::Loop& loop, const std::string& host,
+                                                              std::uint16_t port, AdminHandlers handlers,
+                                                              AdminLimits limits) {
   const auto impl = std::make_shared<Impl>(loop, std::move(handlers), limits);
   error_code error;
   const asio::ip::address address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
@@ -239,7 +260,8 @@ base::Result<std::unique_ptr<AdminServer>> AdminServer::start(base::Loop& loop, 
     if (!error) acceptor.listen(Tcp::acceptor::max_listen_connections, error);
   }
   if (error) {
-    const std::string shown = (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+    const std::string shown =
+        (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
     return base::Error{"the admin pages can't be served on " + shown + ": " + error.message() +
                            "; set admin.http to a free address of this host, or to off",
                        error.value()};
@@ -249,7 +271,9 @@ base::Result<std::unique_ptr<AdminServer>> AdminServer::start(base::Loop& loop, 
 }
 
 AdminServer::AdminServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-AdminServer::~AdminServer() { impl_->stop(); }
+AdminServer::~AdminServer() {
+  impl_->stop();
+}
 
 std::uint16_t AdminServer::port() const {
   error_code error;

@@ -9,9 +9,12 @@ namespace {
 
 constexpr std::size_t kMaxBytes = 160;
 
-bool is_continuation(char c) { return (static_cast<std::uint8_t>(c) & 0xC0) == 0x80; }
+bool is_continuation(char c) {
+  return (static_cast<std::uint8_t>(c) & 0xC0) == 0x80;
+}
 
-/// Bytes of the well-formed character that `text` starts with (RFC 3629: no overlong forms, no surrogates), 0 if there is none.
+/// Bytes of the well-formed character that `text` starts with (RFC 3629: no overlong forms, no surrogates), 0 if there
+/// is none.
 std::size_t character_length(std::string_view text) {
   const auto first = static_cast<std::uint8_t>(text[0]);
   if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
@@ -22,8 +25,8 @@ std::size_t character_length(std::string_view text) {
     if (!is_continuation(text[i])) return 0;
   }
   const auto second = static_cast<std::uint8_t>(text[1]);
-  const bool out_of_range = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
-                            (first == 0xF4 && second > 0x8F);
+  const bool out_of_range = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+                            (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
   return out_of_range ? 0 : length;
 }
 

@@ -32,8 +32,8 @@ using Sums = std::map<SeriesKey, Sum>;
 SeriesKey make_key(Metric metric, std::initializer_list<std::string_view> labels) {
   const MetricInfo& info = metric_info(metric);
   if (labels.size() != info.label_count()) {
-    throw std::logic_error("metric " + std::string(info.name) + " has " + std::to_string(info.label_count()) + " labels, not " +
-                           std::to_string(labels.size()));
+    throw std::logic_error("metric " + std::string(info.name) + " has " + std::to_string(info.label_count()) +
+                           " labels, not " + std::to_string(labels.size()));
   }
   SeriesKey key{metric, {}};
   for (const std::string_view label : labels) key.second.push_back(label_text(label));
@@ -41,7 +41,8 @@ SeriesKey make_key(Metric metric, std::initializer_list<std::string_view> labels
 }
 
 void require_kind(Metric metric, bool right, std::string_view asked) {
-  if (!right) throw std::logic_error("metric " + std::string(metric_info(metric).name) + " is not a " + std::string(asked));
+  if (!right)
+    throw std::logic_error("metric " + std::string(metric_info(metric).name) + " is not a " + std::string(asked));
 }
 
 prometheus::MetricType prometheus_type(MetricKind kind) {
@@ -100,8 +101,8 @@ void Histogram::observe(double seconds) {
   impl_->sum.add(value);
 }
 
-/// The maps grow under the lock, by the shard's thread; the scrape walks them under it. The numbers in them are touched without it; a map's
-/// nodes never move.
+/// The maps grow under the lock, by the shard's thread; the scrape walks them under it. The numbers in them are touched
+/// without it; a map's nodes never move.
 struct Shard::Impl {
   /// The series of `key`, or of the "other" label set if the metric has too many already.
   template <typename Series, typename Make>
@@ -199,6 +200,8 @@ Shard& Registry::add_shard() {
   return *impl_->shards.emplace_back(std::make_unique<Shard>(std::make_unique<Shard::Impl>()));
 }
 
-std::string Registry::scrape() const { return prometheus::TextSerializer().Serialize(impl_->Collect()); }
+std::string Registry::scrape() const {
+  return prometheus::TextSerializer().Serialize(impl_->Collect());
+}
 
 }  // namespace keyferry::telemetry

@@ -1,9 +1,10 @@
 #include "telemetry/status_page.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
 
@@ -16,7 +17,8 @@ using Json = nlohmann::ordered_json;
 /// Deeper than any status is; beyond it a value is shown as its JSON.
 constexpr int kMostLevels = 6;
 
-/// The JSON boiled down to what both forms show. The first row of a table holds the column names; a list of facts has no such row.
+/// The JSON boiled down to what both forms show. The first row of a table holds the column names; a list of facts has
+/// no such row.
 struct Block {
   std::string title;
   int level = 0;
@@ -36,7 +38,9 @@ std::string with_unit(double value) {
   return text.data();
 }
 
-std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string scalar_text(const std::string& key, const Json& value) {
   if (value.is_string()) return value.get_ref<const std::string&>();
@@ -47,10 +51,13 @@ std::string scalar_text(const std::string& key, const Json& value) {
 }
 
 bool is_table(const Json& value) {
-  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json& row) { return row.is_object(); });
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](const Json& row) { return row.is_object(); });
 }
 
-bool is_flat(const Json& value) { return !value.is_object() && !is_table(value); }
+bool is_flat(const Json& value) {
+  return !value.is_object() && !is_table(value);
+}
 
 std::string flat_text(const std::string& key, const Json& value) {
   if (!value.is_array()) return scalar_text(key, value);
@@ -135,7 +142,8 @@ std::size_t width_of(std::string_view text) {
 /// For a terminal: nothing that a name in the JSON could use to steer it.
 std::string printable(std::string_view text) {
   std::string out(text);
-  std::replace_if(out.begin(), out.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; }, '?');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; }, '?');
   return out;
 }
 
@@ -159,7 +167,8 @@ std::string status_html(std::string_view json) {
     for (std::size_t i = 0; i < block.rows.size(); ++i) {
       const char* cell = block.has_header && i == 0 ? "th" : "td";
       out += "<tr>";
-      for (const std::string& text : block.rows[i]) out += std::string("<") + cell + ">" + escape(text) + "</" + cell + ">";
+      for (const std::string& text : block.rows[i])
+        out += std::string("<") + cell + ">" + escape(text) + "</" + cell + ">";
       out += "</tr>\n";
     }
     out += "</table>\n";

@@ -19,20 +19,27 @@ std::string mistakes(const std::string& text) {
   }
 }
 
-TEST(ConfigChecks, TheDefaultsKeepEveryRule) { EXPECT_TRUE(check_options(default_options()).empty()); }
+TEST(ConfigChecks, TheDefaultsKeepEveryRule) {
+  EXPECT_TRUE(check_options(default_options()).empty());
+}
 
 TEST(ConfigChecks, A256thOfTheLargestValueMustFitIntoARegion) {
   EXPECT_EQ(mistakes("pool:\n  region: 1MiB\n"),
-            "k.yaml:2: pool.region: 256 regions of 1MiB hold 256MiB, less than limits.value_max, 512MiB; the region must be at least 2MiB");
+            "k.yaml:2: pool.region: 256 regions of 1MiB hold 256MiB, less than limits.value_max, 512MiB; the region "
+            "must be at least 2MiB");
   EXPECT_EQ(mistakes("limits:\n  drain: 1s\n  value_max: 2GiB\n"),
-            "k.yaml:3: pool.region: 256 regions of 4MiB hold 1GiB, less than limits.value_max, 2GiB; the region must be at least 8MiB");
+            "k.yaml:3: pool.region: 256 regions of 4MiB hold 1GiB, less than limits.value_max, 2GiB; the region must "
+            "be at least 8MiB");
   EXPECT_EQ(mistakes("pool: {region: 2MiB}\n"), "");
 }
 
 TEST(ConfigChecks, RegionsArePowersOfTwoAndThePoolIsWholeRegions) {
-  EXPECT_EQ(mistakes("pool:\n  region: 3MiB\n"), "k.yaml:2: pool.region: 3MiB is not a power of two; the next one is 4MiB");
-  EXPECT_EQ(mistakes("pool:\n  size: 10MiB\n"), "k.yaml:2: pool.size: 10MiB is not whole regions of 4MiB (pool.region)");
-  EXPECT_EQ(mistakes("pool:\n  size: 4MiB\n"), "k.yaml:2: pool.size: 4MiB is less than two regions of 4MiB (pool.region)");
+  EXPECT_EQ(mistakes("pool:\n  region: 3MiB\n"),
+            "k.yaml:2: pool.region: 3MiB is not a power of two; the next one is 4MiB");
+  EXPECT_EQ(mistakes("pool:\n  size: 10MiB\n"),
+            "k.yaml:2: pool.size: 10MiB is not whole regions of 4MiB (pool.region)");
+  EXPECT_EQ(mistakes("pool:\n  size: 4MiB\n"),
+            "k.yaml:2: pool.size: 4MiB is less than two regions of 4MiB (pool.region)");
   EXPECT_EQ(mistakes("pool: {size: 8MiB}\n"), "");
 }
 
@@ -47,12 +54,14 @@ TEST(ConfigChecks, BeyondLoopbackOnlyWhenItIsAskedFor) {
   for (const char* local : {"127.0.0.1:1", "127.8.8.8:1", "'[::1]:1'", "localhost:1"}) {
     EXPECT_EQ(mistakes(std::string("listen: [{tcp: ") + local + "}]"), "") << local;
   }
-  EXPECT_EQ(mistakes("listen: [{tcp: example.net:1, allow_unauthenticated: true}]"), "k.yaml:1: listen[0].tcp: example.net:1 has no address in figures");
+  EXPECT_EQ(mistakes("listen: [{tcp: example.net:1, allow_unauthenticated: true}]"),
+            "k.yaml:1: listen[0].tcp: example.net:1 has no address in figures");
 }
 
 TEST(ConfigChecks, AListenerIsEitherTcpOrUnix) {
   EXPECT_EQ(mistakes("listen:\n- {}\n"), "k.yaml:2: listen[0]: has neither tcp nor unix");
-  EXPECT_EQ(mistakes("listen:\n- {tcp: 127.0.0.1:1, unix: /x}\n"), "k.yaml:2: listen[0]: has both tcp and unix; make two items of it");
+  EXPECT_EQ(mistakes("listen:\n- {tcp: 127.0.0.1:1, unix: /x}\n"),
+            "k.yaml:2: listen[0]: has both tcp and unix; make two items of it");
   EXPECT_EQ(mistakes("listen: []\n"), "k.yaml:1: listen: nobody could connect; at least one item is needed");
   EXPECT_EQ(mistakes("listen:\n- unix: /x\n- unix: /x\n"), "k.yaml:3: listen[1]: the same as an earlier item");
   EXPECT_EQ(mistakes("listen: [{unix: x.sock}]"), "k.yaml:1: listen[0].unix: x.sock is not an absolute path");
@@ -64,7 +73,8 @@ TEST(ConfigChecks, AListenerIsEitherTcpOrUnix) {
 
 TEST(ConfigChecks, ThereIsExactlyOneNodeWithHostAndPort) {
   EXPECT_EQ(mistakes("upstream: {nodes: []}"), "k.yaml:1: upstream.nodes: 0 items; mode standalone has exactly one");
-  EXPECT_EQ(mistakes("upstream: {nodes: [a:1, b:2]}"), "k.yaml:1: upstream.nodes: 2 items; mode standalone has exactly one");
+  EXPECT_EQ(mistakes("upstream: {nodes: [a:1, b:2]}"),
+            "k.yaml:1: upstream.nodes: 2 items; mode standalone has exactly one");
   EXPECT_EQ(mistakes("upstream: {nodes: [{port: 1}]}"), "k.yaml:1: upstream.nodes[0]: has no host");
   EXPECT_EQ(mistakes("upstream: {nodes: [{host: a}]}"), "k.yaml:1: upstream.nodes[0]: has no port");
   EXPECT_THAT(mistakes("upstream: {nodes: [{host: a, tls_port: 1}]}"), HasSubstr("upstream.tls is not"));
@@ -77,14 +87,18 @@ TEST(ConfigChecks, TlsIsNeverLeftOutInSilence) {
   EXPECT_EQ(mistakes("upstream: {transport: tls, tls: {}}"), "");
   EXPECT_EQ(mistakes("upstream:\n  tls:\n    cert: /c\n"), "k.yaml:3: upstream.tls.cert: cert and key go together");
   EXPECT_EQ(mistakes("upstream:\n  tls:\n    key: /c\n"), "k.yaml:3: upstream.tls.key: cert and key go together");
-  EXPECT_EQ(mistakes("upstream: {user: app}"), "k.yaml:1: upstream.user: app needs a password; set upstream.password_file");
+  EXPECT_EQ(mistakes("upstream: {user: app}"),
+            "k.yaml:1: upstream.user: app needs a password; set upstream.password_file");
 }
 
 TEST(ConfigChecks, LimitsFitEachOther) {
   EXPECT_EQ(mistakes("transfer: {warm: 9}"), "k.yaml:1: transfer.warm: 9 is more than transfer.lanes, 8");
-  EXPECT_THAT(mistakes("transfer: {threshold: 1GiB}"), HasSubstr("transfer.threshold: 1GiB is above limits.value_max, 512MiB"));
-  EXPECT_EQ(mistakes("limits:\n  client_buffer: 2GiB\n"), "k.yaml:2: limits.client_buffer: 2GiB is above limits.total_buffer, 1GiB");
-  EXPECT_THAT(mistakes("transfer:\n  lanes: 64\n"), HasSubstr("k.yaml:2: limits.upstream_connections: 64 is too few: 64 lanes, 16 shared"));
+  EXPECT_THAT(mistakes("transfer: {threshold: 1GiB}"),
+              HasSubstr("transfer.threshold: 1GiB is above limits.value_max, 512MiB"));
+  EXPECT_EQ(mistakes("limits:\n  client_buffer: 2GiB\n"),
+            "k.yaml:2: limits.client_buffer: 2GiB is above limits.total_buffer, 1GiB");
+  EXPECT_THAT(mistakes("transfer:\n  lanes: 64\n"),
+              HasSubstr("k.yaml:2: limits.upstream_connections: 64 is too few: 64 lanes, 16 shared"));
   EXPECT_EQ(mistakes("limits: {upstream_connections: 28}"), "");
   EXPECT_THAT(mistakes("limits: {upstream_connections: 27}"), HasSubstr("make 28"));
   EXPECT_EQ(mistakes("workers: 1\nlimits: {upstream_connections: 13}"), "");
@@ -93,7 +107,8 @@ TEST(ConfigChecks, LimitsFitEachOther) {
 TEST(ConfigChecks, AddressesInFiguresWhereTheyAreBound) {
   EXPECT_EQ(mistakes("fabric: {bind: eth0}"), "k.yaml:1: fabric.bind: eth0 is not an address in figures");
   EXPECT_THAT(mistakes("fabric: {bind: 10.0.0.1, provider: efa-direct}"), HasSubstr("is for the software provider"));
-  EXPECT_EQ(mistakes("admin: {http: metrics.example:1}"), "k.yaml:1: admin.http: metrics.example:1 has no address in figures");
+  EXPECT_EQ(mistakes("admin: {http: metrics.example:1}"),
+            "k.yaml:1: admin.http: metrics.example:1 has no address in figures");
   EXPECT_EQ(mistakes("admin: {http: 127.0.0.1:6380}"), "k.yaml:1: admin.http: 127.0.0.1:6380 is also in listen");
   EXPECT_EQ(mistakes("admin: {http: 0.0.0.0:9742}"), "");
 }

@@ -81,7 +81,14 @@ log: {level: debug, format: json}
   Options wanted;
   wanted.workers = 3;
   wanted.listen = {{{"0.0.0.0", 7000}, "", 0660, true}, {{}, "/tmp/k.sock", 0600, false}};
-  wanted.upstream = {"standalone", {{"db.example", 7001, 7002}}, TlsFiles{"/ca", "/cert", "/key", "db"}, Transport::kTls, true, 5, "app", "/secret"};
+  wanted.upstream = {"standalone",
+                     {{"db.example", 7001, 7002}},
+                     TlsFiles{"/ca", "/cert", "/key", "db"},
+                     Transport::kTls,
+                     true,
+                     5,
+                     "app",
+                     "/secret"};
   wanted.pool = {64U << 20, 1U << 20, HugePages::kRequire};
   wanted.fabric = {"software", {"lo", "eth0"}, "::1", "/lib/libfabric.so.1"};
   wanted.transfer = {1U << 20, 4, 2};
@@ -93,18 +100,23 @@ log: {level: debug, format: json}
 
 TEST(ConfigLoader, MistakesNameFileLineKeyValueAndWhatIsAllowed) {
   EXPECT_EQ(mistakes("pool:\n  size: 4GB\n"),
-            "k.yaml:2: pool.size: \"4GB\" is not a whole number with B, KiB, MiB, GiB or TiB; allowed: a whole number with B, KiB, MiB, GiB or TiB, "
+            "k.yaml:2: pool.size: \"4GB\" is not a whole number with B, KiB, MiB, GiB or TiB; allowed: a whole number "
+            "with B, KiB, MiB, GiB or TiB, "
             "8KiB to 16TiB");
-  EXPECT_EQ(mistakes("\n\nworkers: 1000\n"), "k.yaml:3: workers: \"1000\" is out of range; allowed: auto, or a whole number, 1 to 256");
-  EXPECT_EQ(mistakes("fabric: {provider: verbs}"),
-            "k.yaml:1: fabric.provider: \"verbs\" is not one of the choices; allowed: auto, efa-direct, software or off");
+  EXPECT_EQ(mistakes("\n\nworkers: 1000\n"),
+            "k.yaml:3: workers: \"1000\" is out of range; allowed: auto, or a whole number, 1 to 256");
+  EXPECT_EQ(
+      mistakes("fabric: {provider: verbs}"),
+      "k.yaml:1: fabric.provider: \"verbs\" is not one of the choices; allowed: auto, efa-direct, software or off");
   EXPECT_EQ(mistakes("listen:\n - tcp: 127.0.0.1:1\n - unix: /x\n   mode: 999\n"),
             "k.yaml:4: listen[1].mode: \"999\" is not an octal number; allowed: an octal number, 0 to 0777");
 }
 
 TEST(ConfigLoader, UnknownKeysNameTheNearestKnownOne) {
-  EXPECT_EQ(mistakes("pool:\n  sise: 1GiB\n"), "k.yaml:2: \"pool.sise\": unknown key; the nearest known one is pool.size");
-  EXPECT_EQ(mistakes("threshold: 1MiB\n"), "k.yaml:1: \"threshold\": unknown key; the nearest known one is transfer.threshold");
+  EXPECT_EQ(mistakes("pool:\n  sise: 1GiB\n"),
+            "k.yaml:2: \"pool.sise\": unknown key; the nearest known one is pool.size");
+  EXPECT_EQ(mistakes("threshold: 1MiB\n"),
+            "k.yaml:1: \"threshold\": unknown key; the nearest known one is transfer.threshold");
   EXPECT_EQ(mistakes("frobnicate: 1\n"), "k.yaml:1: \"frobnicate\": unknown key; config/reference.md lists the keys");
   EXPECT_THAT(mistakes("pool.size: 1GiB\n"), HasSubstr("unknown key"));
   EXPECT_THAT(mistakes("\"listen[].tcp\": a:1\n"), HasSubstr("unknown key"));
@@ -112,11 +124,14 @@ TEST(ConfigLoader, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST(ConfigLoader, KeysAndChoicesOfOtherVersionsAreRefusedWithThatReason) {
-  EXPECT_EQ(mistakes("transfer: {min_rate: 0}"), "k.yaml:1: transfer.min_rate: this version does not have this key yet; take it out");
-  EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n- ring: /r\n").substr(0, 63), "k.yaml:3: listen[1].ring: this version does not have this key y");
+  EXPECT_EQ(mistakes("transfer: {min_rate: 0}"),
+            "k.yaml:1: transfer.min_rate: this version does not have this key yet; take it out");
+  EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n- ring: /r\n").substr(0, 63),
+            "k.yaml:3: listen[1].ring: this version does not have this key y");
   EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, port: 1, rdma_port: 2}]}"),
             "k.yaml:1: upstream.nodes[0].rdma_port: this version does not have this key yet; take it out");
-  EXPECT_EQ(mistakes("upstream: {mode: cluster}"), "k.yaml:1: upstream.mode: \"cluster\" is not supported by this version; allowed: standalone");
+  EXPECT_EQ(mistakes("upstream: {mode: cluster}"),
+            "k.yaml:1: upstream.mode: \"cluster\" is not supported by this version; allowed: standalone");
   EXPECT_EQ(mistakes("upstream: {transport: rdma}"),
             "k.yaml:1: upstream.transport: \"rdma\" is not supported by this version; allowed: auto, tls or tcp");
 }
@@ -133,16 +148,21 @@ TEST(ConfigLoader, WrongKindsOfNodesAreNamed) {
   EXPECT_EQ(mistakes("listen: 127.0.0.1:1\n"), "k.yaml:1: listen: is a plain value; allowed: a list");
   EXPECT_EQ(mistakes("listen: [127.0.0.1:1]\n"), "k.yaml:1: listen[0]: is a plain value; allowed: a map of keys");
   EXPECT_EQ(mistakes("upstream: {nodes: [[a]]}\n"),
-            "k.yaml:1: upstream.nodes[0]: is a list; allowed: host:port, [host]:port for IPv6, port 1 to 65535, or a map of keys");
-  EXPECT_EQ(mistakes("fabric: {interfaces: lo}\n"), "k.yaml:1: fabric.interfaces: is a plain value; allowed: a list of texts");
-  EXPECT_EQ(mistakes("fabric: {interfaces: [lo, [x]]}\n"), "k.yaml:1: fabric.interfaces: holds an item that is a list; allowed: a list of texts");
+            "k.yaml:1: upstream.nodes[0]: is a list; allowed: host:port, [host]:port for IPv6, port 1 to 65535, or a "
+            "map of keys");
+  EXPECT_EQ(mistakes("fabric: {interfaces: lo}\n"),
+            "k.yaml:1: fabric.interfaces: is a plain value; allowed: a list of texts");
+  EXPECT_EQ(mistakes("fabric: {interfaces: [lo, [x]]}\n"),
+            "k.yaml:1: fabric.interfaces: holds an item that is a list; allowed: a list of texts");
   EXPECT_EQ(mistakes("- a\n"), "k.yaml:1: the file is a list; it must be a map of keys");
   EXPECT_EQ(mistakes("[a]: 1\n"), "k.yaml:1: the file: a key that is a list; keys are plain names");
-  EXPECT_EQ(mistakes("upstream:\n  tls:\n"), "k.yaml:2: upstream.tls: has no keys; write {} if none is needed, or take it out");
+  EXPECT_EQ(mistakes("upstream:\n  tls:\n"),
+            "k.yaml:2: upstream.tls: has no keys; write {} if none is needed, or take it out");
 }
 
 TEST(ConfigLoader, DuplicateKeysAreMistakes) {
-  EXPECT_EQ(mistakes("workers: 1\npool: {}\nworkers: 2\n"), "k.yaml:3: workers: the key stands here a second time, first in line 1");
+  EXPECT_EQ(mistakes("workers: 1\npool: {}\nworkers: 2\n"),
+            "k.yaml:3: workers: the key stands here a second time, first in line 1");
   EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n  tcp: 127.0.0.1:2\n"),
             "k.yaml:3: listen[0].tcp: the key stands here a second time, first in line 2");
 }
@@ -160,11 +180,13 @@ TEST(ConfigLoader, AllMistakesAreReportedAtOnceButNotWithoutEnd) {
 TEST(ConfigLoader, WhatIsNoYamlIsNamedWithItsLine) {
   EXPECT_EQ(mistakes("workers: 1\npool: [1\n"), "k.yaml:3: not YAML: end of sequence flow not found");
   EXPECT_THAT(mistakes(std::string(100000, '[')), HasSubstr("not YAML"));
-  EXPECT_EQ(mistakes("workers: 1\n---\nworkers: 2\n"), "k.yaml:3: a second YAML document; one file holds one configuration");
+  EXPECT_EQ(mistakes("workers: 1\n---\nworkers: 2\n"),
+            "k.yaml:3: a second YAML document; one file holds one configuration");
 }
 
 TEST(ConfigLoader, TagsAndAliasesPlayNoTricks) {
-  EXPECT_EQ(mistakes("upstream: {user: !vault default}"), "k.yaml:1: upstream.user: the tag \"!vault\" means nothing here");
+  EXPECT_EQ(mistakes("upstream: {user: !vault default}"),
+            "k.yaml:1: upstream.user: the tag \"!vault\" means nothing here");
   EXPECT_EQ(mistakes("workers: !!str 2\n"), "");
   EXPECT_THAT(mistakes("listen: &a [*a]\n"), HasSubstr("listen[0]: is a list"));
   EXPECT_THAT(mistakes("pool: &a {pool: *a}\n"), HasSubstr("\"pool.pool\": unknown key"));

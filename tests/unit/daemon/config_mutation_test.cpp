@@ -1,4 +1,5 @@
-// The loader against files that nobody meant to write: whatever they hold, there is an answer, and it is Options or a ConfigError.
+// The loader against files that nobody meant to write: whatever they hold, there is an answer, and it is Options or a
+// ConfigError.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,10 @@ namespace keyferry::daemon {
 namespace {
 
 constexpr std::array<std::string_view, 28> kPieces{
-    ":",    ": ",  "- ",  "\n",   "\n  ", "[",   "]",  "{",    "}",     "#",    "&a ",  "*a",    "!!int ", "!x ",
-    "|\n",  ">\n", "'",   "\"",   "---\n", "...\n", "? ", "<<: ", "\t",    "\xFF", "\xEF\xBB\xBF", "%YAML 1.2\n", "0", "18446744073709551616GiB"};
+    ":",    ": ",  "- ",   "\n",           "\n  ",        "[",      "]",
+    "{",    "}",   "#",    "&a ",          "*a",          "!!int ", "!x ",
+    "|\n",  ">\n", "'",    "\"",           "---\n",       "...\n",  "? ",
+    "<<: ", "\t",  "\xFF", "\xEF\xBB\xBF", "%YAML 1.2\n", "0",      "18446744073709551616GiB"};
 
 std::string mutate(std::string text, std::mt19937& random) {
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };

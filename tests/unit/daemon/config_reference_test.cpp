@@ -38,11 +38,15 @@ std::string with_all_keys(const std::string& yaml) {
 }
 
 TEST(ConfigReference, TheFilesInConfigAreWhatTheTableGives) {
-  EXPECT_EQ(read(kConfig / "keyferry.yaml"), default_yaml()) << "run: keyferry check-config --default > config/keyferry.yaml";
-  EXPECT_EQ(read(kConfig / "reference.md"), reference_markdown()) << "run: keyferry check-config --reference > config/reference.md";
+  EXPECT_EQ(read(kConfig / "keyferry.yaml"), default_yaml())
+      << "run: keyferry check-config --default > config/keyferry.yaml";
+  EXPECT_EQ(read(kConfig / "reference.md"), reference_markdown())
+      << "run: keyferry check-config --reference > config/reference.md";
 }
 
-TEST(ConfigReference, TheCommentedFileLoadsAndGivesTheDefaults) { EXPECT_EQ(parse_options(default_yaml(), "k.yaml"), default_options()); }
+TEST(ConfigReference, TheCommentedFileLoadsAndGivesTheDefaults) {
+  EXPECT_EQ(parse_options(default_yaml(), "k.yaml"), default_options());
+}
 
 TEST(ConfigReference, TheCommentedFileHasEveryKeyAndAllOfThemAreTaken) {
   const std::string yaml = default_yaml();
@@ -71,7 +75,8 @@ TEST(ConfigReference, HelpAndReferenceNameEveryOption) {
     if (info.type == OptionType::kSection || info.type == OptionType::kItems) continue;
     EXPECT_THAT(config_help(), ::testing::HasSubstr(std::string(info.path)));
   }
-  for (const std::string_view key : keys_not_in_this_version()) EXPECT_THAT(reference_markdown(), ::testing::HasSubstr("- `" + std::string(key) + "`"));
+  for (const std::string_view key : keys_not_in_this_version())
+    EXPECT_THAT(reference_markdown(), ::testing::HasSubstr("- `" + std::string(key) + "`"));
 }
 
 TEST(OptionTable, RowsAreWhole) {

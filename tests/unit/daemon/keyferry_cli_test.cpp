@@ -29,7 +29,8 @@ Outcome keyferry(const std::string& arguments) {
   FILE* pipe = ::popen((std::string(KEYFERRY_TOOL) + " " + arguments + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return outcome;
   char chunk[4096];
-  for (std::size_t count = 0; (count = std::fread(chunk, 1, sizeof chunk, pipe)) > 0;) outcome.text.append(chunk, count);
+  for (std::size_t count = 0; (count = std::fread(chunk, 1, sizeof chunk, pipe)) > 0;)
+    outcome.text.append(chunk, count);
   const int status = ::pclose(pipe);
   outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
@@ -85,7 +86,8 @@ TEST(KeyferryCli, StatShowsTheStatusAsTablesOrAsJson) {
   const Outcome table = keyferry("stat --admin " + daemon.address());
   EXPECT_EQ(table.exit, 0);
   EXPECT_EQ(table.text, "keyferryd\n  version  9.9\n\nlanes\n  node  state\n  n     idle\n");
-  EXPECT_EQ(keyferry("stat --json --admin " + daemon.address()).text, "{\"version\":\"9.9\",\"lanes\":[{\"node\":\"n\",\"state\":\"idle\"}]}\n");
+  EXPECT_EQ(keyferry("stat --json --admin " + daemon.address()).text,
+            "{\"version\":\"9.9\",\"lanes\":[{\"node\":\"n\",\"state\":\"idle\"}]}\n");
 }
 
 TEST(KeyferryCli, StatSaysWhyThereIsNothingToShow) {
@@ -100,7 +102,8 @@ TEST(KeyferryCli, StatSaysWhyThereIsNothingToShow) {
 }
 
 TEST(KeyferryCli, WrongUseIsExitTwoAndHelpNamesOnlyWhatThereIs) {
-  for (const char* wrong : {"", "drain", "check-config", "stat --bogus", "version extra"}) EXPECT_EQ(keyferry(wrong).exit, 2) << wrong;
+  for (const char* wrong : {"", "drain", "check-config", "stat --bogus", "version extra"})
+    EXPECT_EQ(keyferry(wrong).exit, 2) << wrong;
   const Outcome help = keyferry("--help");
   EXPECT_EQ(help.exit, 0);
   EXPECT_THAT(help.text, HasSubstr("check-config"));

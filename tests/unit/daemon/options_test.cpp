@@ -88,7 +88,8 @@ TEST_F(OptionsFile, ABadPasswordFileNamesCauseAndFixButNotThePassword) {
   write(std::string("a\0b\n", 4));
   EXPECT_THAT(password_error(), HasSubstr("is no password"));
   std::remove(path_.c_str());
-  EXPECT_THAT(password_error(), HasSubstr("upstream.password_file can't be read: " + path_ + ": No such file or directory"));
+  EXPECT_THAT(password_error(),
+              HasSubstr("upstream.password_file can't be read: " + path_ + ": No such file or directory"));
 }
 
 TEST(Options, TheNodeIsDialledAtItsTlsPortWhenTlsIsUsed) {
@@ -107,7 +108,8 @@ TEST(Options, AllConnectionsTogetherStayWithinTheLimit) {
   Options options = default_options();
   for (const std::size_t workers : {1U, 2U, 4U, 7U}) {
     options.workers = workers;
-    const std::size_t all = options.transfer.lanes + workers * (2 * options.upstream.connections + bulk_connections(options));
+    const std::size_t all =
+        options.transfer.lanes + workers * (2 * options.upstream.connections + bulk_connections(options));
     EXPECT_LE(all, options.limits.upstream_connections);
     EXPECT_GT(all + workers, options.limits.upstream_connections);
   }

@@ -24,7 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// A plain blocking socket, so that what is tested is bytes. Reads give up after 20 s, which only a broken server needs.
+/// A plain blocking socket, so that what is tested is bytes. Reads give up after 20 s, which only a broken server
+/// needs.
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -34,7 +35,8 @@ class RawClient {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) throw std::runtime_error("connect");
+    if (::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      throw std::runtime_error("connect");
   }
 
   void send(std::string_view text) {
@@ -91,7 +93,8 @@ std::string body_of(const std::string& response) {
   return end == std::string::npos ? std::string() : response.substr(end + 4);
 }
 
-/// A server on its own thread, stopped by the destructor. The handlers' answers can be changed before requests are made.
+/// A server on its own thread, stopped by the destructor. The handlers' answers can be changed before requests are
+/// made.
 class AdminServerTest : public ::testing::Test {
  protected:
   void start(AdminLimits limits = {}) {
@@ -183,7 +186,9 @@ TEST_F(AdminServerTest, StatusComesAsJsonAndAsAPageMadeFromIt) {
 TEST_F(AdminServerTest, OneConnectionServesManyRequestsAlsoPipelined) {
   start();
   RawClient client(port_);
-  client.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.send(
+      "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: "
+      "x\r\n\r\n");
   EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(client.read_response(), StartsWith("HTTP/1.1 200"));
@@ -335,8 +340,9 @@ TEST_F(AdminServerTest, R120ATakenPortIsOneErrorThatNamesCauseAndFix) {
   start();
   const auto second = AdminServer::start(loop_, "127.0.0.1", port_, AdminHandlers{});
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().message, "the admin pages can't be served on 127.0.0.1:" + std::to_string(port_) +
-                                        ": Address already in use; set admin.http to a free address of this host, or to off");
+  EXPECT_EQ(second.error().message,
+            "the admin pages can't be served on 127.0.0.1:" + std::to_string(port_) +
+                ": Address already in use; set admin.http to a free address of this host, or to off");
   const auto elsewhere = AdminServer::start(loop_, "192.0.2.1", 1, AdminHandlers{});
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().message, HasSubstr("192.0.2.1:1"));

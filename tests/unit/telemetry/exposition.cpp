@@ -27,7 +27,8 @@ void check_histogram(const std::string& name, const Family& family, std::vector<
   std::map<std::string, std::map<double, double>> sets;
   for (const auto& [series, value] : family.samples) {
     std::smatch match;
-    if (std::regex_match(series, match, bucket)) sets[match[2]][match[3] == "+Inf" ? 1e300 : std::stod(match[3])] = value;
+    if (std::regex_match(series, match, bucket))
+      sets[match[2]][match[3] == "+Inf" ? 1e300 : std::stod(match[3])] = value;
   }
   if (sets.empty()) faults.push_back(name + ": a histogram without buckets");
   for (const auto& [labels, buckets] : sets) {
@@ -79,14 +80,16 @@ std::map<std::string, Family> parse_exposition(std::string_view page, std::vecto
       const std::string number = match[3];
       const double value = std::strtod(number.c_str(), &end);
       if (*end != '\0') faults.push_back(line + ": no number");
-      if (!families[name].samples.emplace(match[1].str() + match[2].str(), value).second) faults.push_back(line + ": series twice");
+      if (!families[name].samples.emplace(match[1].str() + match[2].str(), value).second)
+        faults.push_back(line + ": series twice");
     } else {
       faults.push_back(line + ": neither a comment nor a sample");
     }
   }
   for (const auto& [name, family] : families) {
     if (family.help.empty() || family.type.empty()) faults.push_back(name + ": HELP or TYPE is missing");
-    if (name.ends_with("_total") != (family.type == "counter")) faults.push_back(name + ": _total is for counters, all of them and no other");
+    if (name.ends_with("_total") != (family.type == "counter"))
+      faults.push_back(name + ": _total is for counters, all of them and no other");
     if (family.type == "histogram") check_histogram(name, family, faults);
   }
   return families;

@@ -14,12 +14,12 @@ TEST(LabelText, KeepsOrdinaryTextInAnyScript) {
 TEST(LabelText, ReplacesControlCharactersAndBrokenUtf8) {
   EXPECT_EQ(label_text("a\r\nb\tc\x7F"), "a??b?c?");
   EXPECT_EQ(label_text(std::string_view("a\0b", 3)), "a?b");
-  EXPECT_EQ(label_text("\xFF\xC0\x80"), "???");          // never a byte of UTF-8; overlong NUL
-  EXPECT_EQ(label_text("\xED\xA0\x80"), "???");          // a surrogate
-  EXPECT_EQ(label_text("\xE0\x80\x80"), "???");          // overlong
-  EXPECT_EQ(label_text("\xF4\x90\x80\x80"), "????");     // beyond Unicode
-  EXPECT_EQ(label_text("end\xE2\x82"), "end??");         // cut off
-  EXPECT_EQ(label_text("\xC3(x"), "?(x");                // no continuation
+  EXPECT_EQ(label_text("\xFF\xC0\x80"), "???");       // never a byte of UTF-8; overlong NUL
+  EXPECT_EQ(label_text("\xED\xA0\x80"), "???");       // a surrogate
+  EXPECT_EQ(label_text("\xE0\x80\x80"), "???");       // overlong
+  EXPECT_EQ(label_text("\xF4\x90\x80\x80"), "????");  // beyond Unicode
+  EXPECT_EQ(label_text("end\xE2\x82"), "end??");      // cut off
+  EXPECT_EQ(label_text("\xC3(x"), "?(x");             // no continuation
 }
 
 TEST(LabelText, CutsLongTextBetweenCharacters) {

@@ -39,7 +39,8 @@ TEST(MetricTable, R122NoLabelHoldsKeysOrClientAddresses) {
       const std::string label(info.labels[i]);
       EXPECT_TRUE(std::regex_match(label, name)) << info.name << " " << label;
       EXPECT_TRUE(seen.insert(info.labels[i]).second) << info.name << " " << label << " twice";
-      for (const char* unbounded : {"key", "client", "peer", "le", "quantile", "job", "instance"}) EXPECT_NE(label, unbounded) << info.name;
+      for (const char* unbounded : {"key", "client", "peer", "le", "quantile", "job", "instance"})
+        EXPECT_NE(label, unbounded) << info.name;
     }
   }
 }
@@ -66,7 +67,8 @@ TEST(MetricTable, TheReadmeListsExactlyTheseMetricsAndLabels) {
   ASSERT_FALSE(readme.empty());
   std::set<std::string> listed;
   const std::regex row(R"(\| `(keyferry_[a-z_]+)(\{[a-z,]+\})?` \|)");
-  for (std::sregex_iterator it(readme.begin(), readme.end(), row), end; it != end; ++it) listed.insert((*it)[1].str() + (*it)[2].str());
+  for (std::sregex_iterator it(readme.begin(), readme.end(), row), end; it != end; ++it)
+    listed.insert((*it)[1].str() + (*it)[2].str());
   std::set<std::string> wanted;
   for (const MetricInfo& info : kMetricTable) {
     std::string labels;

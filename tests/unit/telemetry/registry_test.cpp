@@ -23,7 +23,9 @@ std::map<std::string, Family> scrape(const Registry& registry) {
   return families;
 }
 
-TEST(Registry, AnEmptyOneGivesAnEmptyPage) { EXPECT_EQ(Registry().scrape(), ""); }
+TEST(Registry, AnEmptyOneGivesAnEmptyPage) {
+  EXPECT_EQ(Registry().scrape(), "");
+}
 
 TEST(Registry, SumsCountersOfAllShardsByLabelSet) {
   Registry registry;
@@ -70,11 +72,11 @@ TEST(Registry, HistogramsCountExactlyAndABoundBelongsToItsBucket) {
   Histogram& one = registry.add_shard().histogram(Metric::kCommandSeconds, {"ordinary"});
   Histogram& two = registry.add_shard().histogram(Metric::kCommandSeconds, {"ordinary"});
   one.observe(0);
-  one.observe(1e-5);   // le="1e-05" includes its bound
+  one.observe(1e-5);  // le="1e-05" includes its bound
   one.observe(1.1e-5);
   two.observe(2);
   two.observe(1000);
-  two.observe(-1);     // a clock that jumped counts as 0
+  two.observe(-1);  // a clock that jumped counts as 0
   two.observe(std::numeric_limits<double>::quiet_NaN());
   const auto families = scrape(registry);
   const auto& samples = families.at("keyferry_command_seconds").samples;
@@ -95,8 +97,8 @@ TEST(Registry, EscapesAndCleansLabelValues) {
   Registry registry;
   registry.add_shard().counter(Metric::kFallbackTotal, {"rdma", "tcp", "ERR \"no\\such\"\nthing \xFF"}).add();
   const auto families = scrape(registry);
-  EXPECT_EQ(families.at("keyferry_fallback_total").samples.count(
-                R"(keyferry_fallback_total{from="rdma",to="tcp",reason="ERR \"no\\such\"?thing ?"})"),
+  EXPECT_EQ(families.at("keyferry_fallback_total")
+                .samples.count(R"(keyferry_fallback_total{from="rdma",to="tcp",reason="ERR \"no\\such\"?thing ?"})"),
             1U);
 }
 
@@ -155,7 +157,9 @@ TEST(Registry, EveryMetricOfTheTableComesOutAsItsKind) {
   for (const MetricInfo& info : kMetricTable) {
     const Family& family = families.at(std::string(info.name));
     EXPECT_EQ(family.help, info.help);
-    EXPECT_EQ(family.type, info.kind == MetricKind::kCounter ? "counter" : info.kind == MetricKind::kHistogram ? "histogram" : "gauge");
+    EXPECT_EQ(family.type, info.kind == MetricKind::kCounter     ? "counter"
+                           : info.kind == MetricKind::kHistogram ? "histogram"
+                                                                 : "gauge");
   }
 }
 
@@ -176,7 +180,8 @@ TEST(Registry, R119ManyThreadsCountWhileAScrapeReads) {
   for (std::thread& thread : threads) thread.join();
   const auto families = scrape(registry);
   EXPECT_EQ(families.at("keyferry_fences_total").samples.at(R"(keyferry_fences_total{reason="odd"})"), 2 * kRounds);
-  EXPECT_EQ(families.at("keyferry_registration_seconds").samples.at("keyferry_registration_seconds_count"), 4 * kRounds);
+  EXPECT_EQ(families.at("keyferry_registration_seconds").samples.at("keyferry_registration_seconds_count"),
+            4 * kRounds);
   EXPECT_EQ(families.at("keyferry_registration_seconds").samples.at("keyferry_registration_seconds_sum"), 2 * kRounds);
 }
 

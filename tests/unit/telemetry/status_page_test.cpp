@@ -41,7 +41,8 @@ TEST(StatusPage, HtmlHasATablePerListAndNeedsNothingFromElsewhere) {
   EXPECT_THAT(html, HasSubstr("<tr><th>node</th><th>state</th><th>owed</th></tr>"));
   EXPECT_THAT(html, HasSubstr("<tr><td>[::1]:6379</td><td>in flight</td><td>2</td></tr>"));
   EXPECT_THAT(html, HasSubstr("<tr><td>size_bytes</td><td>4.00 GiB</td></tr>"));
-  for (const char* outside : {"http:", "https:", "src=", "href=", "<script", "@import", "url("}) EXPECT_THAT(html, Not(HasSubstr(outside)));
+  for (const char* outside : {"http:", "https:", "src=", "href=", "<script", "@import", "url("})
+    EXPECT_THAT(html, Not(HasSubstr(outside)));
 }
 
 TEST(StatusPage, NothingInTheJsonBecomesMarkupOrSteersATerminal) {
