@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ inline fabric::FabricOptions loopback(const std::string& library) {
 struct Mixture {
   std::string target;
   std::string initiator;
+
+  friend std::ostream& operator<<(std::ostream& out, const Mixture& mixture) {
+    return out << mixture.target << " written by " << mixture.initiator;
+  }
 };
 
 inline std::vector<Mixture> mixtures() {

@@ -30,7 +30,7 @@ struct LeaseQueueTest : testing::Test {
                          });
   }
   void give_back(int client) {
-    pool.release(std::move(held[client].front()));
+    pool.release(std::move(held[client].at(0)));
     held[client].erase(held[client].begin());
     queue.pump();
   }
