@@ -242,6 +242,7 @@ void Engine::Impl::stop(base::Executor& back, base::Task done) {
   }
   transfers->stop();
   if (fabric == nullptr) return back.post(std::move(done));
+  registrations->halt();
   lanes->stop([weak = weak_from_this(), &back, done = std::move(done)]() mutable {
     const auto self = weak.lock();
     if (!self) return;

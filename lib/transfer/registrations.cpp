@@ -129,10 +129,14 @@ void Registrations::retry(memory::RegionIndex region) {
   });
 }
 
-void Registrations::stop(base::Task done) {
+void Registrations::halt() {
   stopping_ = true;
-  stopped_ = std::move(done);
   retry_timer_.cancel();
+}
+
+void Registrations::stop(base::Task done) {
+  halt();
+  stopped_ = std::move(done);
   went_idle();
 }
 

@@ -40,7 +40,9 @@ class Registrations {
   void drop(const std::vector<memory::RegionIndex>& regions, base::Task done);
   /// Registers regions anew that drop() was called for and that the pool keeps as registering.
   void renew(const std::vector<memory::RegionIndex>& regions);
-  /// Waits for what is under way, then closes all registrations; `done` when none is left that could be closed.
+  /// From now on nothing is registered any more.
+  void halt();
+  /// Halts, waits for what is under way, then closes all registrations; `done` when none is left that could be closed.
   void stop(base::Task done);
 
   std::size_t registered() const { return registered_; }

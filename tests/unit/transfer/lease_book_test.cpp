@@ -1,0 +1,121 @@
+#include "transfer/lease_book.h"
+
+#include <gtest/gtest.h>
+
+namespace keyferry::transfer {
+namespace {
+
+using memory::RegionState;
+
+class LeaseBookTest : public testing::Test, protected LeaseBook::Listener {
+ protected:
+  LeaseBookTest() { pool.all_registered(); }
+
+  memory::LeaseId granted() {
+    memory::Lease lease = *pool.try_lease(8192);
+    const memory::LeaseId id = lease.id;
+    book.granted(std::move(lease), {});
+    return id;
+  }
+  std::uint64_t in(RegionState state) const { return pool.stats().regions_in(state); }
+  void regions_moved() override { ++moved; }
+  void needs_registration(const std::vector<memory::RegionIndex>& regions) override { renewing = regions; }
+
+  std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{4} * 4096);
+  memory::Pool pool{bytes, 4096};
+  LeaseBook book{pool, *this};
+  int moved = 0;
+  std::vector<memory::RegionIndex> renewing;
+};
+
+TEST_F(LeaseBookTest, ALoanThatComesBackUnusedFreesItsRegions) {
+  const memory::LeaseId id = granted();
+  EXPECT_EQ(in(RegionState::kLeased), 2U);
+  book.loan_returned(id);
+  EXPECT_EQ(in(RegionState::kFree), 4U);
+  EXPECT_EQ(moved, 1);
+  EXPECT_EQ(book.size(), 0U);
+}
+
+TEST_F(LeaseBookTest, R88ALoanThatComesBackInFlightFreesNothing) {
+  const memory::LeaseId id = granted();
+  book.posted(id);
+  book.loan_returned(id);
+  EXPECT_EQ(in(RegionState::kInFlight), 2U);
+  book.settled(id);
+  EXPECT_EQ(in(RegionState::kFree), 4U);
+}
+
+TEST_F(LeaseBookTest, R88AQuarantinedLeaseWaitsForTheFenceAndForTheLoanInEitherOrder) {
+  for (const bool loan_first : {true, false}) {
+    const memory::LeaseId id = granted();
+    book.posted(id);
+    book.quarantined(id, "test", base::Clock::steady().now());
+    if (loan_first) {
+      book.loan_returned(id);
+    } else {
+      book.fence_confirmed(id, false);
+    }
+    EXPECT_EQ(in(RegionState::kQuarantined), 2U);
+    EXPECT_EQ(book.quarantine().size(), 1U);
+    if (loan_first) {
+      book.fence_confirmed(id, false);
+    } else {
+      book.loan_returned(id);
+    }
+    EXPECT_EQ(in(RegionState::kFree), 4U);
+    EXPECT_TRUE(book.quarantine().empty());
+  }
+}
+
+TEST_F(LeaseBookTest, ASettledLeaseCanBeUsedAgainAndAQuarantinedOneCannot) {
+  const memory::LeaseId id = granted();
+  EXPECT_NE(book.usable(id), nullptr);
+  book.posted(id);
+  EXPECT_EQ(book.usable(id), nullptr);
+  book.settled(id);
+  EXPECT_NE(book.usable(id), nullptr);
+  book.posted(id);
+  book.quarantined(id, "test", base::Clock::steady().now());
+  EXPECT_EQ(book.usable(id), nullptr);
+  book.fence_confirmed(id, true);
+  EXPECT_EQ(book.usable(id), nullptr);
+}
+
+TEST_F(LeaseBookTest, AFenceThatClosedTheRegistrationsLeavesTheRegionsRegistering) {
+  const memory::LeaseId id = granted();
+  book.posted(id);
+  book.quarantined(id, "test", base::Clock::steady().now());
+  book.fence_confirmed(id, true);
+  EXPECT_TRUE(renewing.empty()) << "the worker still reads the memory";
+  EXPECT_EQ(in(RegionState::kQuarantined), 2U);
+  book.loan_returned(id);
+  EXPECT_EQ(renewing.size(), 2U);
+  EXPECT_EQ(in(RegionState::kRegistering), 2U);
+}
+
+TEST_F(LeaseBookTest, AFenceThatFailedClosesTheRegionsForGood) {
+  const memory::LeaseId id = granted();
+  book.posted(id);
+  book.quarantined(id, "test", base::Clock::steady().now());
+  book.fence_failed(id);
+  EXPECT_EQ(in(RegionState::kClosed), 2U);
+  book.loan_returned(id);
+  EXPECT_EQ(in(RegionState::kClosed), 2U);
+  EXPECT_EQ(in(RegionState::kFree), 2U);
+  EXPECT_EQ(book.size(), 0U);
+}
+
+TEST_F(LeaseBookTest, NoticesThatFitNoLeaseChangeNothing) {
+  const memory::LeaseId id = granted();
+  book.settled(id);
+  book.quarantined(id, "test", base::Clock::steady().now());
+  book.fence_confirmed(id, false);
+  book.fence_failed(id);
+  book.loan_returned(memory::LeaseId{999});
+  EXPECT_EQ(in(RegionState::kLeased), 2U);
+  EXPECT_EQ(pool.illegal_transitions(), 0U);
+}
+
+}  // namespace
+}  // namespace keyferry::transfer
