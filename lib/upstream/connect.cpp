@@ -27,7 +27,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
         share_(loop),
         resolver_(std::make_unique<Resolver>(loop)) {}
 
-  void start() {
+  // Without endpoints the name is looked up.
+  void start(std::vector<Endpoint> endpoints) {
     started_ = base::Clock::steady().now();
     limit_.start(options_.timeout, [self = shared_from_this()] { self->timed_out(); });
     auto transport = Transport::make(loop_, options_);
@@ -36,6 +37,10 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
         if (const auto self = weak.lock()) self->fail(text);
       });
     transport_ = std::move(transport.value());
+    if (!endpoints.empty()) {
+      endpoints_ = std::move(endpoints);
+      return dial();
+    }
     resolver_->resolve(options_.address, [weak = weak_from_this()](base::Result<std::vector<Endpoint>> found) {
       const auto self = weak.lock();
       if (!self) return;
@@ -150,7 +155,12 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
 }  // namespace
 
 void Connection::connect(base::Loop& loop, const ConnectOptions& options, Callback done) {
-  std::make_shared<Connecting>(loop, options, std::move(done))->start();
+  std::make_shared<Connecting>(loop, options, std::move(done))->start({});
+}
+
+void connect_to(base::Loop& loop, const ConnectOptions& options, std::vector<Endpoint> endpoints,
+                Connection::Callback done) {
+  std::make_shared<Connecting>(loop, options, std::move(done))->start(std::move(endpoints));
 }
 
 }  // namespace keyferry::upstream

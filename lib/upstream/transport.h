@@ -68,4 +68,8 @@ class Transport {
   static base::Result<std::unique_ptr<Transport>> make(base::Loop& loop, const ConnectOptions& options);
 };
 
+/// Connection::connect() for one whose addresses are known: dials them in turn. At least one.
+void connect_to(base::Loop& loop, const ConnectOptions& options, std::vector<Endpoint> endpoints,
+                Connection::Callback done);
+
 }  // namespace keyferry::upstream

@@ -247,7 +247,16 @@ void ScriptedServer::play(Peer& peer) {
 }
 
 bool ScriptedServer::expect_bytes(Peer& peer, const std::string& bytes) {
-  while (peer.input.size() < bytes.size() && bytes.starts_with(peer.input)) {
+  const std::string_view wanted = bytes;
+  std::size_t same = 0;
+  for (;;) {
+    const std::size_t next = std::min(peer.input.size(), wanted.size());
+    const bool right = wanted.substr(same, next - same) == std::string_view(peer.input).substr(same, next - same);
+    if (!right || next == wanted.size()) {
+      same = right ? next : same;
+      break;
+    }
+    same = next;
     char buffer[65536];
     const ssize_t got = peer.receive(buffer, sizeof(buffer));
     if (got <= 0) break;
@@ -255,12 +264,15 @@ bool ScriptedServer::expect_bytes(Peer& peer, const std::string& bytes) {
     const std::lock_guard lock(mutex_);
     ++peer.reads;
   }
-  const bool same = peer.input.starts_with(bytes);
   const std::lock_guard lock(mutex_);
-  if (!same && !stopping_)
-    ADD_FAILURE() << "connection " << peer.index << " sent\n" << peer.input << "\ninstead of\n" << bytes;
-  peer.input.erase(0, bytes.size());
-  return same;
+  if (same < wanted.size() && !stopping_) {
+    constexpr std::size_t kShown = 200;
+    ADD_FAILURE() << "connection " << peer.index << ", after " << same << " bytes as expected, sent\n"
+                  << peer.input.substr(same, kShown) << "\ninstead of\n"
+                  << wanted.substr(same, kShown);
+  }
+  peer.input.erase(0, wanted.size());
+  return same == wanted.size();
 }
 
 bool ScriptedServer::play_step(Peer& peer, const Script::Step& step) {

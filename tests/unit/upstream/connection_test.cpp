@@ -1,8 +1,11 @@
 #include "upstream/connection.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "tests/support/test_certificates.h"
 #include "tests/unit/upstream/harness.h"
+#include "upstream/transport.h"
 
 namespace keyferry::upstream {
 
@@ -35,15 +38,58 @@ TEST(Connection, ReportsWhatTheHandshakeFound) {
   EXPECT_EQ(server.commands().size(), 3u);
 }
 
-TEST(Connection, R44ANameIsResolvedAndAllItsAddressesAreTried) {
-  // localhost may well be ::1 first, where nothing listens.
+Endpoint loopback(std::uint8_t last, std::uint16_t port) {
+  Endpoint endpoint;
+  auto* address = reinterpret_cast<sockaddr_in*>(&endpoint.storage);
+  address->sin_family = AF_INET;
+  address->sin_port = htons(port);
+  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + last);
+  endpoint.length = sizeof(sockaddr_in);
+  return endpoint;
+}
+
+TEST(Connection, R44ANameIsResolvedAtConnect) {
   base::Loop loop;
   ScriptedServer server({Script().handshake().until_closed()});
   ConnectOptions options = options_for(server);
   options.address.host = "localhost";
-  const Connected outcome = connect(loop, options);
-  ASSERT_TRUE(outcome.connection) << outcome.error;
-  EXPECT_EQ(outcome.connection->family(), AF_INET);
+  EXPECT_EQ(connect(loop, options).error, "");
+}
+
+TEST(Connection, R44AllAddressesAreTriedInTurn) {
+  base::Loop loop;
+  ScriptedServer server({Script().handshake().until_closed()});
+  Connected outcome;
+  connect_to(loop, options_for(server),
+             {loopback(2, server.port()), loopback(3, server.port()), loopback(1, server.port())}, outcome.callback());
+  run_until(loop, [&] { return outcome.done; });
+  EXPECT_EQ(outcome.error, "");
+}
+
+TEST(Connection, WhenAllAddressesRefuseEachIsNamed) {
+  base::Loop loop;
+  const Port port(false);
+  Connected outcome;
+  connect_to(loop, options_for(port.number()), {loopback(2, port.number()), loopback(3, port.number())},
+             outcome.callback());
+  run_until(loop, [&] { return outcome.done; });
+  EXPECT_EQ(outcome.error, "127.0.0.1:" + std::to_string(port.number()) +
+                               ": connect: 127.0.0.2: Connection refused; 127.0.0.3: Connection refused");
+}
+
+TEST(Connection, AnAddressThatSwallowsEverythingLeavesTheOthersTheirTurn) {
+  base::Loop loop;
+  test::TestCertificates certificates("IP:127.0.0.1");
+  const Port silent(true);
+  ScriptedServer server({Script().handshake().until_closed()}, {certificates.cert(), certificates.key(), ""});
+  ConnectOptions options = options_for(server);
+  options.tls = TlsOptions{certificates.ca(), "", "", ""};
+  options.timeout = std::chrono::seconds(2);
+  Connected outcome;
+  // It accepts, and never answers the TLS handshake.
+  connect_to(loop, options, {loopback(1, silent.number()), loopback(1, server.port())}, outcome.callback());
+  run_until(loop, [&] { return outcome.done; });
+  EXPECT_EQ(outcome.error, "");
 }
 
 TEST(Connection, ARefusedPortIsNamedWithStepAndCause) {
@@ -120,10 +166,10 @@ TEST(Connection, ManyPiecesArriveInOrder) {
   std::vector<std::string> parts;
   std::string whole;
   for (std::size_t i = 0; i < 700; ++i) {
-    parts.emplace_back(i * 37 % 9000, static_cast<char>('a' + i % 26));
+    parts.emplace_back(i * 137 % 90000, static_cast<char>('a' + i % 26));
     whole += parts.back();
   }
-  ScriptedServer server({Script().handshake().expect(whole).send("+OK\r\n").until_closed()});
+  ScriptedServer server({Script().handshake().hold().expect(whole).send("+OK\r\n").until_closed()});
   Connected outcome = connect(loop, options_for(server));
   std::vector<base::ConstBytes> pieces;
   for (const std::string& part : parts) pieces.push_back(base::as_bytes(part));
@@ -132,6 +178,9 @@ TEST(Connection, ManyPiecesArriveInOrder) {
     EXPECT_FALSE(error);
     written = true;
   });
+  run_ready(loop);
+  EXPECT_FALSE(written);
+  server.go();
   EXPECT_EQ(read_all(loop, *outcome.connection, 5), "+OK\r\n");
   EXPECT_TRUE(written);
 }
