@@ -13,11 +13,15 @@ std::unordered_map<std::uint64_t, ValkeyModuleBlockedClient*>& silent_clients() 
 }
 
 int write_reply(ValkeyModuleCtx* ctx, ValkeyModuleString**, int) {
-  if (const auto* reply = static_cast<Reply*>(ValkeyModule_GetBlockedClientPrivateData(ctx)); reply != nullptr) (*reply)(ctx);
+  if (const auto* reply = static_cast<Reply*>(ValkeyModule_GetBlockedClientPrivateData(ctx)); reply != nullptr) {
+    (*reply)(ctx);
+  }
   return VALKEYMODULE_OK;
 }
 
-void free_reply(ValkeyModuleCtx*, void* reply) { delete static_cast<Reply*>(reply); }
+void free_reply(ValkeyModuleCtx*, void* reply) {
+  delete static_cast<Reply*>(reply);
+}
 
 }  // namespace
 
@@ -32,16 +36,22 @@ std::shared_ptr<BlockedCommand> BlockedCommand::block(ValkeyModuleCtx* ctx) {
   return std::shared_ptr<BlockedCommand>(new BlockedCommand(blocked, id));
 }
 
-void BlockedCommand::answer(Reply reply) { ValkeyModule_UnblockClient(blocked_, new Reply(std::move(reply))); }
+void BlockedCommand::answer(Reply reply) {
+  ValkeyModule_UnblockClient(blocked_, new Reply(std::move(reply)));
+}
 
-void BlockedCommand::prepare_thread_reply() { thread_context_ = ValkeyModule_GetThreadSafeContext(blocked_); }
+void BlockedCommand::prepare_thread_reply() {
+  thread_context_ = ValkeyModule_GetThreadSafeContext(blocked_);
+}
 
 void BlockedCommand::reply_from_thread(const Reply& reply) {
   reply(thread_context_);
   ValkeyModule_FreeThreadSafeContext(thread_context_);
 }
 
-void BlockedCommand::never_answer() { silent_clients()[client_id_] = blocked_; }
+void BlockedCommand::never_answer() {
+  silent_clients()[client_id_] = blocked_;
+}
 
 void BlockedCommand::client_gone(std::uint64_t client_id) {
   const auto found = silent_clients().find(client_id);

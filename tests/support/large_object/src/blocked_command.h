@@ -35,7 +35,8 @@ class BlockedCommand {
   static void client_gone(std::uint64_t client_id);
 
  private:
-  BlockedCommand(ValkeyModuleBlockedClient* blocked, std::uint64_t client_id) : blocked_(blocked), client_id_(client_id) {}
+  BlockedCommand(ValkeyModuleBlockedClient* blocked, std::uint64_t client_id)
+      : blocked_(blocked), client_id_(client_id) {}
 
   ValkeyModuleBlockedClient* blocked_;
   ValkeyModuleCtx* thread_context_ = nullptr;

@@ -9,7 +9,9 @@ namespace {
 constexpr const char* kUsage =
     "ERR usage: LARGEOBJ.FAULT SET fault [argument ...] [ON command] [KEY key] [COUNT n] | CLEAR [fault] | LIST | HELP";
 
-void reply_text(ValkeyModuleCtx* ctx, const std::string& text) { ValkeyModule_ReplyWithStringBuffer(ctx, text.data(), text.size()); }
+void reply_text(ValkeyModuleCtx* ctx, const std::string& text) {
+  ValkeyModule_ReplyWithStringBuffer(ctx, text.data(), text.size());
+}
 
 std::string commands_of(unsigned bits) {
   std::string text;

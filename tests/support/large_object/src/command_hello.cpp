@@ -37,7 +37,9 @@ SessionRef open_session(ValkeyModuleCtx* ctx, std::string_view hex, const FaultP
     refused = kSessionExists;
     return nullptr;
   }
-  if (plan.spoil_service && *plan.spoil_service < module.fabric->size()) module.fabric->service(*plan.spoil_service).spoil_address_vector();
+  if (plan.spoil_service && *plan.spoil_service < module.fabric->size()) {
+    module.fabric->service(*plan.spoil_service).spoil_address_vector();
+  }
   auto session = module.fabric->create_session(*address, refused);
   if (!session) {
     refused.insert(0, "ERR session create: ");

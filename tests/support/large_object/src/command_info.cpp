@@ -11,9 +11,15 @@ namespace {
 constexpr const char* kTier = "dram";
 
 Reply field_reply(std::string_view field, long long length, std::uint32_t crc) {
-  if (equals_ignoring_case(field, "LEN")) return [length](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithLongLong(ctx, length); };
-  if (equals_ignoring_case(field, "CRC")) return [crc](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithLongLong(ctx, crc); };
-  if (equals_ignoring_case(field, "TIER")) return [](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithSimpleString(ctx, kTier); };
+  if (equals_ignoring_case(field, "LEN")) {
+    return [length](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithLongLong(ctx, length); };
+  }
+  if (equals_ignoring_case(field, "CRC")) {
+    return [crc](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithLongLong(ctx, crc); };
+  }
+  if (equals_ignoring_case(field, "TIER")) {
+    return [](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithSimpleString(ctx, kTier); };
+  }
   return error_reply(kBadField);
 }
 

@@ -17,7 +17,8 @@ SessionRef session_of(ValkeyModuleCtx* ctx) {
   return found == state().sessions.end() ? nullptr : found->second;
 }
 
-Transfer::Request request_for(ValkeyModuleCtx* ctx, Operation::Kind kind, SessionRef session, std::vector<Triple> triples, const FaultPlan& plan) {
+Transfer::Request request_for(ValkeyModuleCtx* ctx, Operation::Kind kind, SessionRef session,
+                              std::vector<Triple> triples, const FaultPlan& plan) {
   Transfer::Request request;
   request.kind = kind;
   request.session = std::move(session);
@@ -48,7 +49,9 @@ class OneReply {
   FaultPlan plan_;
 };
 
-std::uint32_t reported_crc(const FaultPlan& plan, std::uint32_t crc) { return plan.checksum.value_or(plan.spoil_checksum ? ~crc : crc); }
+std::uint32_t reported_crc(const FaultPlan& plan, std::uint32_t crc) {
+  return plan.checksum.value_or(plan.spoil_checksum ? ~crc : crc);
+}
 
 // Null key or other type: the reply. Otherwise nothing, and the object is in `object`.
 std::optional<Reply> look_up_object(ValkeyModuleCtx* ctx, ValkeyModuleString* key, LargeObjectRef& object) {
@@ -61,7 +64,8 @@ std::optional<Reply> look_up_object(ValkeyModuleCtx* ctx, ValkeyModuleString* ke
 }
 
 // Everything that is checked before a GET starts; the reply that ends it, or nothing.
-std::optional<Reply> check_get(ValkeyModuleCtx* ctx, Arguments words, std::vector<Triple>& triples, SessionRef& session, LargeObjectRef& object) {
+std::optional<Reply> check_get(ValkeyModuleCtx* ctx, Arguments words, std::vector<Triple>& triples, SessionRef& session,
+                               LargeObjectRef& object) {
   const bool lookup_first = state().settings.order() == CheckOrder::kLookupFirst;
   if (lookup_first) {
     if (auto reply = look_up_object(ctx, words[1], object)) return reply;
@@ -97,7 +101,8 @@ const char* parse_set(Arguments words, SetArguments& set) {
 }
 
 // Everything that is checked before a SET starts; the reply that ends it, or nothing.
-std::optional<Reply> check_set(ValkeyModuleCtx* ctx, Arguments words, SetArguments& set, SessionRef& session, std::shared_ptr<Buffer>& buffer) {
+std::optional<Reply> check_set(ValkeyModuleCtx* ctx, Arguments words, SetArguments& set, SessionRef& session,
+                               std::shared_ptr<Buffer>& buffer) {
   const auto& settings = state().settings;
   if (const char* problem = parse_set(words, set); problem != nullptr) return error_reply(problem);
   session = session_of(ctx);
@@ -131,14 +136,15 @@ int rdma_get(ValkeyModuleCtx* ctx, ValkeyModuleString** argv, int argc, const Fa
   auto request = request_for(ctx, Operation::Kind::kWrite, std::move(session), std::move(triples), plan);
   request.object = object;
   auto reply = std::make_shared<OneReply>(std::move(command), plan);
-  Transfer::start(*state().fabric, *state().pool, std::move(request), [plan, reply, object, window](const TransferResult& result) {
-    if (result.kind == TransferResult::Kind::kFinished) {
-      reply->send(get_reply(plan.shape, object->bytes().size(), reported_crc(plan, object->crc), window));
-    } else if (!reply->sent()) {
-      add(counters.write_errors);
-      reply->send(error_reply(kWriteFailed));
-    }
-  });
+  Transfer::start(
+      *state().fabric, *state().pool, std::move(request), [plan, reply, object, window](const TransferResult& result) {
+        if (result.kind == TransferResult::Kind::kFinished) {
+          reply->send(get_reply(plan.shape, object->bytes().size(), reported_crc(plan, object->crc), window));
+        } else if (!reply->sent()) {
+          add(counters.write_errors);
+          reply->send(error_reply(kWriteFailed));
+        }
+      });
   return VALKEYMODULE_OK;
 }
 
@@ -157,20 +163,22 @@ int rdma_set(ValkeyModuleCtx* ctx, ValkeyModuleString** argv, int argc, const Fa
   request.buffer = buffer;
   auto destination = std::make_shared<Destination>(ctx, argv[1]);
   auto reply = std::make_shared<OneReply>(std::move(command), plan);
-  Transfer::start(*state().fabric, *state().pool, std::move(request), [plan, reply, destination, buffer, crc = set.crc](const TransferResult& result) {
-    if (reply->sent()) return;
-    if (result.kind != TransferResult::Kind::kFinished) {
-      add(counters.read_errors);
-      add(counters.failed_sets);
-      reply->send(error_reply(kReadFailed));
-    } else if (crc && *crc != result.crc) {
-      add(counters.checksum_mismatches);
-      add(counters.failed_sets);
-      reply->send(error_reply(kChecksumDiffers));
-    } else {
-      reply->send(destination->store(buffer, result.crc, set_reply(plan.shape, buffer->bytes().size())));
-    }
-  });
+  Transfer::start(
+      *state().fabric, *state().pool, std::move(request),
+      [plan, reply, destination, buffer, crc = set.crc](const TransferResult& result) {
+        if (reply->sent()) return;
+        if (result.kind != TransferResult::Kind::kFinished) {
+          add(counters.read_errors);
+          add(counters.failed_sets);
+          reply->send(error_reply(kReadFailed));
+        } else if (crc && *crc != result.crc) {
+          add(counters.checksum_mismatches);
+          add(counters.failed_sets);
+          reply->send(error_reply(kChecksumDiffers));
+        } else {
+          reply->send(destination->store(buffer, result.crc, set_reply(plan.shape, buffer->bytes().size())));
+        }
+      });
   return VALKEYMODULE_OK;
 }
 

@@ -14,10 +14,12 @@
 namespace keyferry::large_object {
 namespace {
 
-// A client's bulk string, kept while a worker copies it. The reference count is not atomic: made and destroyed on the main thread.
+// A client's bulk string, kept while a worker copies it. The reference count is not atomic: made and destroyed on the
+// main thread.
 class HeldString {
  public:
-  explicit HeldString(ValkeyModuleString* string) : string_(ValkeyModule_HoldString(nullptr, string)), text_(text_of(string_)) {}
+  explicit HeldString(ValkeyModuleString* string)
+      : string_(ValkeyModule_HoldString(nullptr, string)), text_(text_of(string_)) {}
   ~HeldString() { ValkeyModule_FreeString(nullptr, string_); }
   HeldString(const HeldString&) = delete;
   HeldString& operator=(const HeldString&) = delete;
@@ -66,10 +68,11 @@ int tcp_set(ValkeyModuleCtx* ctx, ValkeyModuleString** argv, int argc, const Fau
   if (!command) return VALKEYMODULE_OK;
   // Moved through the worker back to the main thread, where the string may be given back.
   auto value = std::make_unique<HeldString>(argv[2]);
-  state().pool->run([plan, command = std::move(command), destination = std::move(destination), buffer = std::move(buffer),
-                     held = std::shared_ptr<HeldString>(std::move(value))]() mutable {
+  state().pool->run([plan, command = std::move(command), destination = std::move(destination),
+                     buffer = std::move(buffer), held = std::shared_ptr<HeldString>(std::move(value))]() mutable {
     const auto crc = fill(*buffer, held->text());
-    MainThread::post([plan, crc, command = std::move(command), destination = std::move(destination), buffer = std::move(buffer),
+    MainThread::post([plan, crc, command = std::move(command), destination = std::move(destination),
+                      buffer = std::move(buffer),
                       held = std::move(held)] { deliver(command, plan, destination->store(buffer, crc, ok_reply())); });
   });
   return VALKEYMODULE_OK;

@@ -6,7 +6,8 @@
 
 namespace keyferry::large_object {
 
-/// What INFO largeobj reports. Every field is written and read by any thread, alone and relaxed: there is no order between two fields.
+/// What INFO largeobj reports. Every field is written and read by any thread, alone and relaxed: there is no order
+/// between two fields.
 struct Counters {
   using Counter = std::atomic<std::uint64_t>;
 
@@ -51,8 +52,14 @@ struct Counters {
 /// The module's one set of counters; a plain object with constant initialisation and without destructor.
 inline Counters counters;
 
-inline void add(Counters::Counter& counter, std::uint64_t n = 1) { counter.fetch_add(n, std::memory_order_relaxed); }
-inline void subtract(Counters::Counter& counter, std::uint64_t n = 1) { counter.fetch_sub(n, std::memory_order_relaxed); }
-inline std::uint64_t read(const Counters::Counter& counter) { return counter.load(std::memory_order_relaxed); }
+inline void add(Counters::Counter& counter, std::uint64_t n = 1) {
+  counter.fetch_add(n, std::memory_order_relaxed);
+}
+inline void subtract(Counters::Counter& counter, std::uint64_t n = 1) {
+  counter.fetch_sub(n, std::memory_order_relaxed);
+}
+inline std::uint64_t read(const Counters::Counter& counter) {
+  return counter.load(std::memory_order_relaxed);
+}
 
 }  // namespace keyferry::large_object

@@ -14,7 +14,9 @@ constexpr std::uint32_t kPolynomial = 0x82F63B78U;
 constexpr std::uint32_t kOne = 0x80000000U;
 constexpr std::uint32_t kX = 0x40000000U;
 
-constexpr std::uint32_t times_x(std::uint32_t a) { return (a >> 1U) ^ ((a & 1U) != 0 ? kPolynomial : 0U); }
+constexpr std::uint32_t times_x(std::uint32_t a) {
+  return (a >> 1U) ^ ((a & 1U) != 0 ? kPolynomial : 0U);
+}
 
 constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;

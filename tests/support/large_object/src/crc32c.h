@@ -9,8 +9,8 @@ namespace keyferry::large_object {
 /// CRC-32C (Castagnoli) as blob-rdma spec 5.1 defines it: initial value and final xor are both all ones. Any thread.
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
-/// CRCs of neighbouring pieces put together (blob-rdma spec 5.3). Keeps the operator of the last length, since most pieces of an
-/// object have the same one. One thread.
+/// CRCs of neighbouring pieces put together (blob-rdma spec 5.3). Keeps the operator of the last length, since most
+/// pieces of an object have the same one. One thread.
 class Crc32cCombiner {
  public:
   /// Appends a piece whose own CRC is `crc` and that is `length` bytes long.

@@ -21,15 +21,23 @@ struct Value {
   LargeObjectRef object;
 };
 
-const LargeObject& object_of(const void* value) { return *static_cast<const Value*>(value)->object; }
+const LargeObject& object_of(const void* value) {
+  return *static_cast<const Value*>(value)->object;
+}
 
-void free_value(void* value) { delete static_cast<Value*>(value); }
+void free_value(void* value) {
+  delete static_cast<Value*>(value);
+}
 
 // The struct itself and the payload, which may be shared with a transfer under way.
-std::size_t memory_usage(const void* value) { return sizeof(Value) + sizeof(LargeObject) + object_of(value).bytes().size(); }
+std::size_t memory_usage(const void* value) {
+  return sizeof(Value) + sizeof(LargeObject) + object_of(value).bytes().size();
+}
 
 // 0 tells the server to free the value in its background thread always (blob-rdma spec 6.4).
-std::size_t free_effort(ValkeyModuleString*, const void*) { return 0; }
+std::size_t free_effort(ValkeyModuleString*, const void*) {
+  return 0;
+}
 
 void digest(ValkeyModuleDigest* sink, void* value) {
   const auto bytes = object_of(value).bytes();
@@ -56,7 +64,8 @@ void* load_value(ValkeyModuleIO* io, int encoding_version) {
   if (encoding_version != kEncodingVersion) return nullptr;
   const auto crc = ValkeyModule_LoadUnsigned(io);
   std::size_t size = 0;
-  const std::unique_ptr<char, decltype(ValkeyModule_Free)> saved(ValkeyModule_LoadStringBuffer(io, &size), ValkeyModule_Free);
+  const std::unique_ptr<char, decltype(ValkeyModule_Free)> saved(ValkeyModule_LoadStringBuffer(io, &size),
+                                                                 ValkeyModule_Free);
   if (!saved || size == 0) return nullptr;
   auto buffer = Buffer::allocate(size, 0);
   if (!buffer) return nullptr;
@@ -113,7 +122,9 @@ bool register_data_type(ValkeyModuleCtx* ctx) {
   return large_object_type != nullptr;
 }
 
-Lookup look_up(ValkeyModuleCtx* ctx, ValkeyModuleString* key) { return OpenKey(ctx, key, VALKEYMODULE_READ).content(); }
+Lookup look_up(ValkeyModuleCtx* ctx, ValkeyModuleString* key) {
+  return OpenKey(ctx, key, VALKEYMODULE_READ).content();
+}
 
 Commit commit(ValkeyModuleCtx* ctx, ValkeyModuleString* key, LargeObjectRef object) {
   const OpenKey open(ctx, key, VALKEYMODULE_READ | VALKEYMODULE_WRITE);
@@ -121,7 +132,9 @@ Commit commit(ValkeyModuleCtx* ctx, ValkeyModuleString* key, LargeObjectRef obje
   if (present.kind == Lookup::Kind::kOtherType) return Commit::kOtherType;
   if (present.kind == Lookup::Kind::kLargeObject && present.object->id > object->id) return Commit::kStale;
   auto value = std::make_unique<Value>(std::move(object));
-  if (ValkeyModule_ModuleTypeSetValue(open.get(), large_object_type, value.get()) != VALKEYMODULE_OK) return Commit::kFailed;
+  if (ValkeyModule_ModuleTypeSetValue(open.get(), large_object_type, value.get()) != VALKEYMODULE_OK) {
+    return Commit::kFailed;
+  }
   value.release();
   return Commit::kStored;
 }

@@ -2,7 +2,8 @@
 
 namespace keyferry::large_object {
 
-// Replies of blob-rdma spec sections 2 and 6.2. The texts under "chosen" are unknown for the real module, so a client must not match them.
+// Replies of blob-rdma spec sections 2 and 6.2. The texts under "chosen" are unknown for the real module, so a client
+// must not match them.
 inline constexpr char kNoFabric[] = "ERR RDMA provider unavailable on this instance";
 inline constexpr char kBadAddressHex[] = "ERR invalid rdma address hex";
 inline constexpr char kEfaAddressLength[] = "ERR rdma address must be 32 bytes";

@@ -11,7 +11,8 @@ namespace {
 constexpr std::uint64_t kCapabilities = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr int kMemoryModes = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
 
-// 1.17's "net" and 2.x's "tcp" are one provider under two names; 1.17's "tcp" speaks another wire protocol (blob-rdma spec 4.6).
+// 1.17's "net" and 2.x's "tcp" are one provider under two names; 1.17's "tcp" speaks another wire protocol (blob-rdma
+// spec 4.6).
 const char* provider_name(const Libfabric& library, Provider provider) {
   if (provider == Provider::kEfaDirect) return "efa";
   return library.major() < 2 ? "net" : "tcp";
@@ -55,7 +56,9 @@ std::vector<const fi_info*> choose_entries(const fi_info& list, const Settings& 
   std::string names;
   for (const fi_info* entry = &list; entry != nullptr; entry = entry->next) {
     if (!usable(*entry, settings.provider())) continue;
-    const auto same_name = [entry](const fi_info* other) { return std::strcmp(other->domain_attr->name, entry->domain_attr->name) == 0; };
+    const auto same_name = [entry](const fi_info* other) {
+      return std::strcmp(other->domain_attr->name, entry->domain_attr->name) == 0;
+    };
     if (std::any_of(first_of_domain.begin(), first_of_domain.end(), same_name)) continue;
     first_of_domain.push_back(entry);
     names.append(names.empty() ? "" : ", ").append(entry->domain_attr->name);
@@ -98,9 +101,11 @@ std::unique_ptr<Fabric> Fabric::open(const Settings& settings, std::string& prob
   const auto entries = choose_entries(*list, settings, problem);
   if (!problem.empty()) return nullptr;
 
-  const auto count = settings.fabric_services == 0 ? entries.size() : static_cast<std::size_t>(settings.fabric_services);
+  const auto count =
+      settings.fabric_services == 0 ? entries.size() : static_cast<std::size_t>(settings.fabric_services);
   for (std::size_t i = 0; i < count; ++i) {
-    const FabricService::Options options{i, static_cast<std::size_t>(settings.fabric_max_in_flight), settings.provider() == Provider::kEmulated};
+    const FabricService::Options options{i, static_cast<std::size_t>(settings.fabric_max_in_flight),
+                                         settings.provider() == Provider::kEmulated};
     auto service = FabricService::open(library, *entries[i % entries.size()], options, problem);
     if (!service) {
       fabric->stop();
@@ -108,8 +113,8 @@ std::unique_ptr<Fabric> Fabric::open(const Settings& settings, std::string& prob
     }
     fabric->services_.push_back(std::move(service));
   }
-  fabric->description_ =
-      std::string(provider_name(library, settings.provider())) + " of libfabric " + library.version() + " (" + library.file() + ")";
+  fabric->description_ = std::string(provider_name(library, settings.provider())) + " of libfabric " +
+                         library.version() + " (" + library.file() + ")";
   return fabric;
 }
 
@@ -121,7 +126,8 @@ SessionRef Fabric::create_session(std::span<const std::byte> address, std::strin
     std::unique_ptr<Peer> peer;
     if (services_[i]->accepts(address)) peer = services_[i]->insert_peer(address, returned);
     if (!peer) {
-      problem = "service " + std::to_string(i) + ": fabric error: fi_av_insert inserted " + std::to_string(returned) + " of 1 addresses";
+      problem = "service " + std::to_string(i) + ": fabric error: fi_av_insert inserted " + std::to_string(returned) +
+                " of 1 addresses";
       return nullptr;
     }
     session->peers.push_back(std::move(peer));

@@ -14,15 +14,16 @@
 
 namespace keyferry::large_object {
 
-/// A client that has done BLOB.RDMA_HELLO: its entry in every service's address vector. Immutable; transfers under way keep it beyond the
-/// connection's end (blob-rdma spec 3.1, DRAINING).
+/// A client that has done BLOB.RDMA_HELLO: its entry in every service's address vector. Immutable; transfers under way
+/// keep it beyond the connection's end (blob-rdma spec 3.1, DRAINING).
 struct Session {
   std::vector<std::unique_ptr<Peer>> peers;
 };
 
 using SessionRef = std::shared_ptr<const Session>;
 
-/// All fabric services of this server. Main thread, except submit(), which is called there too but hands over to the services' threads.
+/// All fabric services of this server. Main thread, except submit(), which is called there too but hands over to the
+/// services' threads.
 class Fabric {
  public:
   /// Null and the reason if there is no fabric to be had; the module then serves BLOB.TCP_* only (blob-rdma spec 3.8).

@@ -31,11 +31,15 @@ std::optional<sa_family_t> family_of(std::span<const std::byte> address) {
   return fits ? std::optional(family) : std::nullopt;
 }
 
-std::string failure(const char* call, const std::string& reason) { return std::string(call) + ": " + reason; }
+std::string failure(const char* call, const std::string& reason) {
+  return std::string(call) + ": " + reason;
+}
 
 }  // namespace
 
-Peer::~Peer() { service_.release_peer(address_); }
+Peer::~Peer() {
+  service_.release_peer(address_);
+}
 
 void* LocalMemory::descriptor(std::size_t index, fid_domain& domain, int& code) {
   auto& registration = registrations_[index];
@@ -49,13 +53,14 @@ void* LocalMemory::descriptor(std::size_t index, fid_domain& domain, int& code) 
   return fi_mr_desc(registration.get());
 }
 
-std::unique_ptr<FabricService> FabricService::open(const Libfabric& library, const fi_info& info, const Options& options,
-                                                   std::string& problem) {
+std::unique_ptr<FabricService> FabricService::open(const Libfabric& library, const fi_info& info,
+                                                   const Options& options, std::string& problem) {
   std::unique_ptr<FabricService> service(new FabricService(library, options));
   problem = service->open_objects(info);
   if (!problem.empty()) return nullptr;
   service->thread_ = std::thread([raw = service.get()] { raw->run(); });
-  pthread_setname_np(service->thread_.native_handle(), ("largeobj-fab" + std::to_string(options.index)).substr(0, 15).c_str());
+  pthread_setname_np(service->thread_.native_handle(),
+                     ("largeobj-fab" + std::to_string(options.index)).substr(0, 15).c_str());
   return service;
 }
 
@@ -64,23 +69,31 @@ std::string FabricService::open_objects(const fi_info& info) {
   if (!info_) return "fi_dupinfo: no memory";
 
   fid_fabric* fabric = nullptr;
-  if (const int code = library_.open_fabric(*info_, &fabric); code != 0) return failure("fi_fabric", library_.describe(code));
+  if (const int code = library_.open_fabric(*info_, &fabric); code != 0) {
+    return failure("fi_fabric", library_.describe(code));
+  }
   fabric_.reset(fabric);
   fid_domain* domain = nullptr;
-  if (const int code = fi_domain(fabric_.get(), info_.get(), &domain, nullptr); code != 0) return failure("fi_domain", library_.describe(code));
+  if (const int code = fi_domain(fabric_.get(), info_.get(), &domain, nullptr); code != 0) {
+    return failure("fi_domain", library_.describe(code));
+  }
   domain_.reset(domain);
 
   fi_av_attr av_attr{};
   av_attr.type = FI_AV_MAP;
   fid_av* av = nullptr;
-  if (const int code = fi_av_open(domain_.get(), &av_attr, &av, nullptr); code != 0) return failure("fi_av_open", library_.describe(code));
+  if (const int code = fi_av_open(domain_.get(), &av_attr, &av, nullptr); code != 0) {
+    return failure("fi_av_open", library_.describe(code));
+  }
   av_.reset(av);
 
   fi_cq_attr cq_attr{};
   cq_attr.format = FI_CQ_FORMAT_CONTEXT;
   cq_attr.wait_obj = options_.waitable ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
   fid_cq* cq = nullptr;
-  if (const int code = fi_cq_open(domain_.get(), &cq_attr, &cq, nullptr); code != 0) return failure("fi_cq_open", library_.describe(code));
+  if (const int code = fi_cq_open(domain_.get(), &cq_attr, &cq, nullptr); code != 0) {
+    return failure("fi_cq_open", library_.describe(code));
+  }
   cq_.reset(cq);
 
   fid_ep* endpoint = nullptr;
@@ -88,13 +101,19 @@ std::string FabricService::open_objects(const fi_info& info) {
     return failure("fi_endpoint", library_.describe(code));
   }
   endpoint_.reset(endpoint);
-  if (const int code = fi_ep_bind(endpoint, &av->fid, 0); code != 0) return failure("fi_ep_bind", library_.describe(code));
-  if (const int code = fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | FI_RECV); code != 0) return failure("fi_ep_bind", library_.describe(code));
+  if (const int code = fi_ep_bind(endpoint, &av->fid, 0); code != 0) {
+    return failure("fi_ep_bind", library_.describe(code));
+  }
+  if (const int code = fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | FI_RECV); code != 0) {
+    return failure("fi_ep_bind", library_.describe(code));
+  }
   if (const int code = fi_enable(endpoint); code != 0) return failure("fi_enable", library_.describe(code));
 
   std::array<std::byte, 256> name{};
   std::size_t length = name.size();
-  if (const int code = fi_getname(&endpoint->fid, name.data(), &length); code != 0) return failure("fi_getname", library_.describe(code));
+  if (const int code = fi_getname(&endpoint->fid, name.data(), &length); code != 0) {
+    return failure("fi_getname", library_.describe(code));
+  }
   address_.assign(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(length));
 
   if (options_.max_in_flight == 0) options_.max_in_flight = std::min(kMostInFlight, info_->tx_attr->size);
@@ -109,7 +128,7 @@ bool FabricService::accepts(std::span<const std::byte> address) const {
 }
 
 std::unique_ptr<Peer> FabricService::insert_peer(std::span<const std::byte> address, int& returned) {
-  std::vector<std::byte> key(address.begin(), address.end());
+  std::string key(reinterpret_cast<const char*>(address.data()), address.size());
   const std::lock_guard lock(peers_mutex_);
   auto found = peers_.find(key);
   if (found == peers_.end()) {
@@ -131,7 +150,7 @@ int FabricService::spoil_address_vector() {
   return fi_av_insert(av_.get(), nothing.data(), 1, &handle, 0, nullptr);
 }
 
-void FabricService::release_peer(const std::vector<std::byte>& address) {
+void FabricService::release_peer(const std::string& address) {
   {
     const std::lock_guard lock(peers_mutex_);
     const auto found = peers_.find(address);
@@ -143,7 +162,7 @@ void FabricService::release_peer(const std::vector<std::byte>& address) {
 }
 
 void FabricService::remove_unused_peers() {
-  std::vector<std::vector<std::byte>> released;
+  std::vector<std::string> released;
   {
     const std::lock_guard lock(mutex_);
     released.swap(released_);
@@ -248,8 +267,8 @@ ssize_t FabricService::post(Operation& operation) {
   operation.context.operation = &operation;
   operation.posted = std::chrono::steady_clock::now();
   if (operation.kind == Operation::Kind::kRead) {
-    return fi_read(endpoint_.get(), operation.local.data(), operation.local.size(), descriptor, peer, operation.remote_address,
-                   operation.remote_key, &operation.context.space);
+    return fi_read(endpoint_.get(), operation.local.data(), operation.local.size(), descriptor, peer,
+                   operation.remote_address, operation.remote_key, &operation.context.space);
   }
   iovec local{operation.local.data(), operation.local.size()};
   fi_rma_iov remote{operation.remote_address, operation.local.size(), operation.remote_key};
@@ -288,14 +307,15 @@ void FabricService::handle_error_entry() {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(cq_.get(), &entry, 0) != 1) return;
   if (entry.op_context == nullptr) {
-    ValkeyModule_Log(nullptr, "warning", "largeobj: fabric service %zu: a completion error names no operation: %s", options_.index,
-                     library_.describe(entry.err).c_str());
+    ValkeyModule_Log(nullptr, "warning", "largeobj: fabric service %zu: a completion error names no operation: %s",
+                     options_.index, library_.describe(entry.err).c_str());
     return;
   }
   --in_flight_;
   subtract(counters.pieces_in_flight);
   end(*reinterpret_cast<Operation::Context*>(entry.op_context)->operation,
-      failure("completion", library_.describe(entry.err) + ", provider's own code " + std::to_string(entry.prov_errno)));
+      failure("completion",
+              library_.describe(entry.err) + ", provider's own code " + std::to_string(entry.prov_errno)));
 }
 
 void FabricService::wait_for_events() {
@@ -311,7 +331,8 @@ void FabricService::wait_for_events() {
   // Refused pieces wait in the queue although there is room for them.
   const bool refused = !queue_.empty() && in_flight_ < options_.max_in_flight;
   fi_cq_entry entry{};
-  const ssize_t count = fi_cq_sread(cq_.get(), &entry, 1, nullptr, refused ? kRefusedSleepMilliseconds : kSleepMilliseconds);
+  const ssize_t count =
+      fi_cq_sread(cq_.get(), &entry, 1, nullptr, refused ? kRefusedSleepMilliseconds : kSleepMilliseconds);
   {
     const std::lock_guard lock(mutex_);
     sleep_ = Sleep::kAwake;
@@ -330,8 +351,8 @@ void FabricService::wait_for_events() {
 void FabricService::end(Operation& operation, const std::string& problem) {
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   if (!problem.empty()) {
-    ValkeyModule_Log(nullptr, "verbose", "largeobj: fabric service %zu: a piece of %zu bytes failed: %s", options_.index,
-                     operation.local.size(), problem.c_str());
+    ValkeyModule_Log(nullptr, "verbose", "largeobj: fabric service %zu: a piece of %zu bytes failed: %s",
+                     options_.index, operation.local.size(), problem.c_str());
   }
   const auto owner = std::move(operation.owner);
   owner->operation_ended(operation, problem);

@@ -20,11 +20,12 @@ namespace keyferry::large_object {
 
 class FabricService;
 
-/// A client's address as one service's address vector knows it. Entries are shared by all sessions of the same address and removed when
-/// the last holder lets go (blob-rdma spec 3.1). Destroy it on any thread; the removal happens on the service's.
+/// A client's address as one service's address vector knows it. Entries are shared by all sessions of the same address
+/// and removed when the last holder lets go (blob-rdma spec 3.1). Destroy it on any thread; the removal happens on the
+/// service's.
 class Peer {
  public:
-  Peer(FabricService& service, std::vector<std::byte> address, fi_addr_t handle)
+  Peer(FabricService& service, std::string address, fi_addr_t handle)
       : service_(service), address_(std::move(address)), handle_(handle) {}
   ~Peer();
   Peer(const Peer&) = delete;
@@ -34,12 +35,12 @@ class Peer {
 
  private:
   FabricService& service_;
-  std::vector<std::byte> address_;
+  std::string address_;  // raw bytes
   fi_addr_t handle_;
 };
 
-/// The memory of one transfer on this side and, where the provider wants local operands registered (efa), its registrations: one per
-/// service, made by that service's thread at its first operation.
+/// The memory of one transfer on this side and, where the provider wants local operands registered (efa), its
+/// registrations: one per service, made by that service's thread at its first operation.
 class LocalMemory {
  public:
   LocalMemory(std::span<std::byte> bytes, std::size_t services) : bytes_(bytes), registrations_(services) {}
@@ -61,14 +62,17 @@ class OperationOwner {
  public:
   virtual ~OperationOwner() = default;
 
-  /// False once a sibling has failed: an operation that is not posted yet then ends unposted (blob-rdma spec 3.2 step 7).
+  /// False once a sibling has failed: an operation that is not posted yet then ends unposted (blob-rdma spec 3.2 step
+  /// 7).
   [[nodiscard]] virtual bool wanted() const = 0;
 
-  /// Called exactly once per submitted operation; an empty problem means that its bytes are placed. The operation is the owner's again.
+  /// Called exactly once per submitted operation; an empty problem means that its bytes are placed. The operation is
+  /// the owner's again.
   virtual void operation_ended(Operation& operation, const std::string& problem) = 0;
 };
 
-/// One RMA operation: a piece of a transfer. Filled by its owner, from submit() to operation_ended() in the hands of the service.
+/// One RMA operation: a piece of a transfer. Filled by its owner, from submit() to operation_ended() in the hands of
+/// the service.
 struct Operation {
   enum class Kind { kRead, kWrite };
 
@@ -93,13 +97,14 @@ struct Operation {
   std::chrono::steady_clock::time_point posted;
 };
 
-/// One endpoint with its own domain, address vector and completion queue, and the thread that makes all its transfers. Posts as the
-/// published fabric library does (blob-rdma spec 3.6, 3.7): first in, first out; at most `max_in_flight` posted; a piece that the
-/// provider refuses goes to the back and fails at the first refusal that comes a second or more after its own first one; nothing bounds
-/// a piece once posted.
+/// One endpoint with its own domain, address vector and completion queue, and the thread that makes all its transfers.
+/// Posts as the published fabric library does (blob-rdma spec 3.6, 3.7): first in, first out; at most `max_in_flight`
+/// posted; a piece that the provider refuses goes to the back and fails at the first refusal that comes a second or
+/// more after its own first one; nothing bounds a piece once posted.
 ///
-/// Threads: submit() and insert_peer() may be called from any thread, and hand over through `mutex_`. queue_ and in_flight_ belong to the
-/// service's thread. The endpoint is used by that thread alone; the address vector also by insert_peer() (FI_THREAD_SAFE).
+/// Threads: submit() and insert_peer() may be called from any thread, and hand over through `mutex_`. queue_ and
+/// in_flight_ belong to the service's thread. The endpoint is used by that thread alone; the address vector also by
+/// insert_peer() (FI_THREAD_SAFE).
 class FabricService {
  public:
   struct Options {
@@ -110,18 +115,20 @@ class FabricService {
     bool waitable = true;
   };
 
-  static std::unique_ptr<FabricService> open(const Libfabric& library, const fi_info& info, const Options& options, std::string& problem);
+  static std::unique_ptr<FabricService> open(const Libfabric& library, const fi_info& info, const Options& options,
+                                             std::string& problem);
 
   [[nodiscard]] std::span<const std::byte> address() const { return address_; }
 
-  /// Same length and same address family as the service's own. Anything else must not reach fi_av_insert, which would never accept
-  /// another address afterwards (blob-rdma spec 4.8).
+  /// Same length and same address family as the service's own. Anything else must not reach fi_av_insert, which would
+  /// never accept another address afterwards (blob-rdma spec 4.8).
   [[nodiscard]] bool accepts(std::span<const std::byte> address) const;
 
   /// Null, and what fi_av_insert returned instead of 1.
   std::unique_ptr<Peer> insert_peer(std::span<const std::byte> address, int& returned);
 
-  /// Hands an address of no family to fi_av_insert, after which the address vector refuses all others for good; returns its result.
+  /// Hands an address of no family to fi_av_insert, after which the address vector refuses all others for good; returns
+  /// its result.
   int spoil_address_vector();
 
   void submit(std::span<Operation* const> operations);
@@ -146,7 +153,7 @@ class FabricService {
   std::string open_objects(const fi_info& info);
   void run();
   bool take_submitted();
-  void release_peer(const std::vector<std::byte>& address);
+  void release_peer(const std::string& address);
   void remove_unused_peers();
   bool post_queued();
   ssize_t post(Operation& operation);
@@ -171,11 +178,11 @@ class FabricService {
   Sleep sleep_ = Sleep::kAwake;
   bool stopping_ = false;
   std::vector<Operation*> submitted_;
-  std::vector<std::vector<std::byte>> released_;
+  std::vector<std::string> released_;
 
   // Also held around every call that changes the address vector.
   std::mutex peers_mutex_;
-  std::map<std::vector<std::byte>, KnownPeer> peers_;
+  std::map<std::string, KnownPeer> peers_;  // by the address's raw bytes
 
   std::deque<Operation*> queue_;
   std::size_t in_flight_ = 0;

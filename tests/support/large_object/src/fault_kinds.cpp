@@ -26,9 +26,13 @@ std::optional<std::uint64_t> number(const Words& words, std::size_t index, std::
   return index < words.size() ? parse_unsigned(words[index], INT32_MAX) : std::optional(standard);
 }
 
-bool between(const Words& words, std::size_t least, std::size_t most) { return words.size() >= least && words.size() <= most; }
+bool between(const Words& words, std::size_t least, std::size_t most) {
+  return words.size() >= least && words.size() <= most;
+}
 
-std::string usage(const FaultKind& kind) { return "usage: " + std::string(kind.name) + " " + kind.arguments; }
+std::string usage(const FaultKind& kind) {
+  return "usage: " + std::string(kind.name) + " " + kind.arguments;
+}
 
 template <auto kAction>
 Effect mid_transfer(const FaultKind& kind, const Words& words, std::string& problem) {
@@ -112,7 +116,9 @@ Effect reply_shape(const FaultKind& kind, const Words& words, std::string& probl
 }
 
 Effect error_text(const FaultKind& kind, const Words& words, std::string& problem) {
-  if (words.size() != 1 || words[0].empty() || words[0].find_first_of("\r\n") != std::string::npos) return refuse(problem, usage(kind));
+  if (words.size() != 1 || words[0].empty() || words[0].find_first_of("\r\n") != std::string::npos) {
+    return refuse(problem, usage(kind));
+  }
   return [text = words[0]](FaultPlan& all, Command) { all.error = text; };
 }
 
@@ -149,21 +155,28 @@ Effect no_permission(const FaultKind& kind, const Words& words, std::string& pro
 const std::vector<FaultKind>& fault_kinds() {
   using Action = MidTransfer::Action;
   static const auto* kinds = new std::vector<FaultKind>{
-      {"fail-after", "pieces", kTransfers, "fails the transfer after that many pieces; no further piece is started", mid_transfer<Action::kFail>},
-      {"drop-after", "pieces [pause-ms]", kTransfers, "closes the connection after that many pieces, pauses, and goes on writing or reading",
+      {"fail-after", "pieces", kTransfers, "fails the transfer after that many pieces; no further piece is started",
+       mid_transfer<Action::kFail>},
+      {"drop-after", "pieces [pause-ms]", kTransfers,
+       "closes the connection after that many pieces, pauses, and goes on writing or reading",
        mid_transfer<Action::kDrop>},
-      {"early-error", "pieces [pause-ms]", kTransfers, "sends the error reply after that many pieces, pauses, and goes on writing or reading",
+      {"early-error", "pieces [pause-ms]", kTransfers,
+       "sends the error reply after that many pieces, pauses, and goes on writing or reading",
        mid_transfer<Action::kEarlyError>},
-      {"pause-after", "pieces pause-ms", kTransfers, "pauses after that many pieces, then ends well", mid_transfer<Action::kPause>},
+      {"pause-after", "pieces pause-ms", kTransfers, "pauses after that many pieces, then ends well",
+       mid_transfer<Action::kPause>},
       {"delay-before-rma", "ms", kTransfers, "waits before the first piece", delay<&FaultPlan::delay_before_rma>},
-      {"delay-before-reply", "ms", kAll, "waits between the end of the work and the reply", delay<&FaultPlan::delay_before_reply>},
+      {"delay-before-reply", "ms", kAll, "waits between the end of the work and the reply",
+       delay<&FaultPlan::delay_before_reply>},
       {"wrong-crc", "[crc]", kGet, "puts a wrong checksum (or this one) into the reply", wrong_checksum},
       {"reply", "shape", kTransfers | kHello, "runs the command and sends a reply of another shape", reply_shape},
       {"info-len", "length", kInfo, "announces this length", announced_length},
-      {"spoil-av", "[service]", kHello, "makes a service's address vector refuse every address until the server ends", spoil_address_vector},
+      {"spoil-av", "[service]", kHello, "makes a service's address vector refuse every address until the server ends",
+       spoil_address_vector},
       {"never-run", "", kAll, "neither runs nor answers the command", flag<&FaultPlan::never_run>},
       {"never-answer", "", kAll, "runs the command and does not answer", flag<&FaultPlan::never_answer>},
-      {"drop", "", kAll, "runs the command and closes the connection instead of answering", flag<&FaultPlan::drop_before_reply>},
+      {"drop", "", kAll, "runs the command and closes the connection instead of answering",
+       flag<&FaultPlan::drop_before_reply>},
       {"error", "text", kAll, "answers this error (code first) and does nothing", error_text},
       {"oom", "", kSets, kOutOfMemory, fixed_text},
       {"disk-oom", "", kSets, kOutOfDisk, fixed_text},
@@ -178,7 +191,8 @@ const std::vector<FaultKind>& fault_kinds() {
       {"moved", "[slot host:port]", kAll, "MOVED to that node", redirection},
       {"ask", "[slot host:port]", kAll, "ASK that node", redirection},
       {"clusterdown", "", kAll, "CLUSTERDOWN The cluster is down", fixed_text},
-      {"masterdown", "", kAll, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", fixed_text},
+      {"masterdown", "", kAll, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+       fixed_text},
       {"tryagain", "", kAll, "TRYAGAIN Multiple keys request during rehashing of slot", fixed_text},
   };
   return *kinds;

@@ -17,7 +17,9 @@ constexpr std::pair<Command, std::string_view> kNames[] = {
 // Takes the command names with and without "BLOB.".
 std::optional<unsigned> command_bit(std::string_view text) {
   for (const auto& [command, name] : kNames) {
-    if (equals_ignoring_case(text, name) || equals_ignoring_case(text, name.substr(name.find('.') + 1))) return static_cast<unsigned>(command);
+    if (equals_ignoring_case(text, name) || equals_ignoring_case(text, name.substr(name.find('.') + 1))) {
+      return static_cast<unsigned>(command);
+    }
   }
   return std::nullopt;
 }
@@ -31,7 +33,9 @@ std::string apply_option(Faults::Armed& armed, const std::string& option, const 
     armed.key = value;
   } else if (equals_ignoring_case(option, "ON")) {
     const auto bit = command_bit(value);
-    if (!bit || (armed.kind->commands & *bit) == 0) return "fault " + std::string(armed.kind->name) + " cannot be ON " + value;
+    if (!bit || (armed.kind->commands & *bit) == 0) {
+      return "fault " + std::string(armed.kind->name) + " cannot be ON " + value;
+    }
     armed.commands = *bit;
   } else {
     const auto count = parse_unsigned(value);
@@ -44,12 +48,14 @@ std::string apply_option(Faults::Armed& armed, const std::string& option, const 
 }  // namespace
 
 std::string_view name_of(Command command) {
-  return std::find_if(std::begin(kNames), std::end(kNames), [command](const auto& row) { return row.first == command; })->second;
+  return std::find_if(std::begin(kNames), std::end(kNames), [command](const auto& row) { return row.first == command; })
+      ->second;
 }
 
 std::string Faults::arm(const std::vector<std::string>& words) {
   const auto& kinds = fault_kinds();
-  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&words](const FaultKind& row) { return equals_ignoring_case(words[0], row.name); });
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&words](const FaultKind& row) { return equals_ignoring_case(words[0], row.name); });
   if (kind == kinds.end()) return "unknown fault '" + words[0] + "'; see LARGEOBJ.FAULT HELP";
 
   Armed armed{&*kind, {}, kind->commands, std::nullopt, 1, nullptr};
@@ -66,7 +72,8 @@ std::string Faults::arm(const std::vector<std::string>& words) {
 }
 
 std::size_t Faults::clear(const std::optional<std::string>& name) {
-  return armed_.remove_if([&name](const Armed& armed) { return !name || equals_ignoring_case(*name, armed.kind->name); });
+  return armed_.remove_if(
+      [&name](const Armed& armed) { return !name || equals_ignoring_case(*name, armed.kind->name); });
 }
 
 FaultPlan Faults::take(Command command, std::string_view key) {

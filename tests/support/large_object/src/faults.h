@@ -81,8 +81,10 @@ struct FaultKind {
   const char* arguments;  // as the help shows them
   unsigned commands;      // Command bits it can apply to
   const char* meaning;
-  /// Checks the arguments and gives what a command's plan is to be changed by; nullptr inside and a problem if they are wrong.
-  std::function<void(FaultPlan&, Command)> (*parse)(const FaultKind& kind, const std::vector<std::string>& arguments, std::string& problem);
+  /// Checks the arguments and gives what a command's plan is to be changed by; nullptr inside and a problem if they are
+  /// wrong.
+  std::function<void(FaultPlan&, Command)> (*parse)(const FaultKind& kind, const std::vector<std::string>& arguments,
+                                                    std::string& problem);
 };
 
 const std::vector<FaultKind>& fault_kinds();

@@ -10,9 +10,13 @@
 namespace keyferry::large_object {
 namespace {
 
-void field(ValkeyModuleInfoCtx* ctx, const std::string& name, std::uint64_t value) { ValkeyModule_InfoAddFieldULongLong(ctx, name.c_str(), value); }
+void field(ValkeyModuleInfoCtx* ctx, const std::string& name, std::uint64_t value) {
+  ValkeyModule_InfoAddFieldULongLong(ctx, name.c_str(), value);
+}
 
-void field(ValkeyModuleInfoCtx* ctx, const std::string& name, const Counters::Counter& counter) { field(ctx, name, read(counter)); }
+void field(ValkeyModuleInfoCtx* ctx, const std::string& name, const Counters::Counter& counter) {
+  field(ctx, name, read(counter));
+}
 
 void objects_section(ValkeyModuleInfoCtx* ctx) {
   if (ValkeyModule_InfoAddSection(ctx, "dram") != VALKEYMODULE_OK) return;
@@ -71,7 +75,8 @@ void fabric_section(ValkeyModuleInfoCtx* ctx) {
   if (ValkeyModule_InfoAddSection(ctx, "fabric") != VALKEYMODULE_OK) return;
   const auto& module = state();
   field(ctx, "fabric_services", module.fabric ? module.fabric->size() : 0);
-  ValkeyModule_InfoAddFieldCString(ctx, "fabric_provider", module.fabric ? module.fabric->description().c_str() : "none");
+  ValkeyModule_InfoAddFieldCString(ctx, "fabric_provider",
+                                   module.fabric ? module.fabric->description().c_str() : "none");
   if (!module.fabric) {
     ValkeyModule_InfoAddFieldCString(ctx, "fabric_problem", module.fabric_problem.c_str());
     return;
@@ -94,6 +99,8 @@ void write_info(ValkeyModuleInfoCtx* ctx, int) {
 
 }  // namespace
 
-bool register_info(ValkeyModuleCtx* ctx) { return ValkeyModule_RegisterInfoFunc(ctx, write_info) == VALKEYMODULE_OK; }
+bool register_info(ValkeyModuleCtx* ctx) {
+  return ValkeyModule_RegisterInfoFunc(ctx, write_info) == VALKEYMODULE_OK;
+}
 
 }  // namespace keyferry::large_object

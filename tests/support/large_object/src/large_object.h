@@ -9,8 +9,8 @@
 
 namespace keyferry::large_object {
 
-/// Memory of one object, from the server's own allocator so that it counts in used_memory. Whoever holds the Buffer owns the bytes;
-/// they stay until it is destroyed, on any thread.
+/// Memory of one object, from the server's own allocator so that it counts in used_memory. Whoever holds the Buffer
+/// owns the bytes; they stay until it is destroyed, on any thread.
 class Buffer {
  public:
   /// Null if there is no memory, or if all buffers together would pass `limit` bytes (0: no limit). `size` > 0.
@@ -30,8 +30,9 @@ class Buffer {
   std::size_t size_;
 };
 
-/// A complete large object: never changed once made. The keyspace holds one reference, each GET under way another, so that DEL,
-/// overwriting, expiry and eviction take the key away but not the bytes a transfer still reads (blob-rdma spec 3.2 step 1).
+/// A complete large object: never changed once made. The keyspace holds one reference, each GET under way another, so
+/// that DEL, overwriting, expiry and eviction take the key away but not the bytes a transfer still reads (blob-rdma
+/// spec 3.2 step 1).
 struct LargeObject {
   /// Taken when the command arrived; a SET with a lower number than the stored one is stale (blob-rdma spec 2.3).
   std::uint64_t id;

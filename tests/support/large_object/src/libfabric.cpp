@@ -9,7 +9,8 @@
 namespace keyferry::large_object {
 namespace {
 
-// The layout of struct fi_info goes with the version of the three symbols that handle it, and the headers know one layout only.
+// The layout of struct fi_info goes with the version of the three symbols that handle it, and the headers know one
+// layout only.
 #if FI_MAJOR_VERSION == 1 && FI_MINOR_VERSION <= 17
 constexpr const char* kInfoSymbols = "FABRIC_1.3";
 #elif FI_MAJOR_VERSION == 2 && FI_MINOR_VERSION < 5
@@ -20,8 +21,8 @@ constexpr const char* kInfoSymbols = "FABRIC_1.9";
 #error "libfabric headers 1.17 or 2.x are needed: the symbol versions of others are not known here"
 #endif
 
-// Debian's libfabric brings the PSM libraries, whose constructors take SIGTERM, SIGINT and the crash signals for themselves and then end
-// the process with status 1. The program's own handlers come back when this goes out of scope.
+// Debian's libfabric brings the PSM libraries, whose constructors take SIGTERM, SIGINT and the crash signals for
+// themselves and then end the process with status 1. The program's own handlers come back when this goes out of scope.
 class KeepSignalHandlers {
  public:
   KeepSignalHandlers() {
@@ -34,7 +35,8 @@ class KeepSignalHandlers {
   KeepSignalHandlers& operator=(const KeepSignalHandlers&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGTERM};
+  static constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGILL,  SIGTRAP, SIGABRT,
+                                          SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGTERM};
   std::array<struct sigaction, kSignals.size()> kept_{};
 };
 
@@ -48,7 +50,9 @@ bool resolve(void* library, const char* name, const char* version, Function& fun
 
 std::unique_ptr<Libfabric> Libfabric::load(const std::string& path, std::string& problem) {
   std::string file = path;
-  if (const char* from_environment = std::getenv("LARGEOBJ_LIBFABRIC"); file.empty() && from_environment != nullptr) file = from_environment;
+  if (const char* from_environment = std::getenv("LARGEOBJ_LIBFABRIC"); file.empty() && from_environment != nullptr) {
+    file = from_environment;
+  }
   if (file.empty()) file = "libfabric.so.1";
 
   const KeepSignalHandlers keep;
@@ -70,7 +74,8 @@ std::unique_ptr<Libfabric> Libfabric::load(const std::string& path, std::string&
     problem = file + " is libfabric " + loaded->version() + "; versions from 1.17 to 2.x are accepted";
     return nullptr;
   }
-  if (!resolve(library, "fi_getinfo", kInfoSymbols, loaded->get_info_) || !resolve(library, "fi_dupinfo", kInfoSymbols, loaded->dup_info_) ||
+  if (!resolve(library, "fi_getinfo", kInfoSymbols, loaded->get_info_) ||
+      !resolve(library, "fi_dupinfo", kInfoSymbols, loaded->dup_info_) ||
       !resolve(library, "fi_freeinfo", kInfoSymbols, loaded->free_info_) ||
       !resolve(library, "fi_fabric", "FABRIC_1.1", loaded->fabric_) ||
       !resolve(library, "fi_strerror", "FABRIC_1.0", loaded->strerror_)) {
@@ -94,6 +99,8 @@ std::string Libfabric::describe(std::int64_t code) const {
   return std::string(strerror_(positive)) + " (" + std::to_string(positive) + ")";
 }
 
-std::string Libfabric::version() const { return std::to_string(FI_MAJOR(version_)) + "." + std::to_string(FI_MINOR(version_)); }
+std::string Libfabric::version() const {
+  return std::to_string(FI_MAJOR(version_)) + "." + std::to_string(FI_MINOR(version_));
+}
 
 }  // namespace keyferry::large_object

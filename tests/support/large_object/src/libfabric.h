@@ -14,12 +14,12 @@
 
 namespace keyferry::large_object {
 
-/// libfabric, loaded at run time so that the module also loads without it and so that one module runs on 1.17 and on 2.x (blob-rdma
-/// spec 4.10 and appendix C item 15). Immutable after load(); any thread.
+/// libfabric, loaded at run time so that the module also loads without it and so that one module runs on 1.17 and
+/// on 2.x (blob-rdma spec 4.10 and appendix C item 15). Immutable after load(); any thread.
 class Libfabric {
  public:
-  /// From `path`, else from $LARGEOBJ_LIBFABRIC, else whatever the loader finds as libfabric.so.1. Null and a problem if it is missing,
-  /// too old, or lacks the symbol versions that belong to the headers this was built with.
+  /// From `path`, else from $LARGEOBJ_LIBFABRIC, else whatever the loader finds as libfabric.so.1. Null and a problem
+  /// if it is missing, too old, or lacks the symbol versions that belong to the headers this was built with.
   static std::unique_ptr<Libfabric> load(const std::string& path, std::string& problem);
 
   using Info = std::unique_ptr<fi_info, void (*)(fi_info*)>;
@@ -31,7 +31,9 @@ class Libfabric {
   /// fi_getinfo; on failure null and the negative error code.
   [[nodiscard]] Info get_info(const char* node, std::uint64_t flags, const fi_info& hints, int& code) const;
 
-  [[nodiscard]] int open_fabric(fi_info& info, fid_fabric** fabric) const { return fabric_(info.fabric_attr, fabric, nullptr); }
+  [[nodiscard]] int open_fabric(fi_info& info, fid_fabric** fabric) const {
+    return fabric_(info.fabric_attr, fabric, nullptr);
+  }
 
   /// "Connection refused (111)" for -FI_ECONNREFUSED or FI_ECONNREFUSED.
   [[nodiscard]] std::string describe(std::int64_t code) const;

@@ -12,15 +12,23 @@ void run(void* data) {
   (*task)();
 }
 
-void run_timer(ValkeyModuleCtx*, void* data) { run(data); }
+void run_timer(ValkeyModuleCtx*, void* data) {
+  run(data);
+}
 
 }  // namespace
 
-void MainThread::prepare(ValkeyModuleCtx* ctx) { detached_context = ValkeyModule_GetDetachedThreadSafeContext(ctx); }
+void MainThread::prepare(ValkeyModuleCtx* ctx) {
+  detached_context = ValkeyModule_GetDetachedThreadSafeContext(ctx);
+}
 
-ValkeyModuleCtx* MainThread::context() { return detached_context; }
+ValkeyModuleCtx* MainThread::context() {
+  return detached_context;
+}
 
-void MainThread::post(Task task) { ValkeyModule_EventLoopAddOneShot(run, new Task(std::move(task))); }
+void MainThread::post(Task task) {
+  ValkeyModule_EventLoopAddOneShot(run, new Task(std::move(task)));
+}
 
 void MainThread::after(std::chrono::milliseconds delay, Task task) {
   if (delay.count() <= 0) {

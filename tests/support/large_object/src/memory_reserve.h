@@ -6,8 +6,9 @@
 
 namespace keyferry::large_object {
 
-/// Memory of objects that are gone, kept for the next ones: the real module's objects lie in segments that exist already, and without
-/// this a SET would spend most of its time in page faults. What is kept counts in used_memory. Any thread.
+/// Memory of objects that are gone, kept for the next ones: the real module's objects lie in segments that exist
+/// already, and without this a SET would spend most of its time in page faults. What is kept counts in used_memory. Any
+/// thread.
 class MemoryReserve {
  public:
   struct Block {

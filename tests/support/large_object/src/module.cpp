@@ -1,8 +1,7 @@
-// What the server calls when it loads the module, and the module's life: start of threads and fabric, sessions' ends, shutdown.
+// What the server calls when it loads the module, and the module's life: start of threads and fabric, sessions' ends,
+// shutdown.
 
 #define LARGE_OBJECT_DEFINES_VALKEY_API
-#include "valkey_api.h"
-
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "memory_reserve.h"
 #include "module_state.h"
 #include "text.h"
+#include "valkey_api.h"
 
 namespace keyferry::large_object {
 
@@ -29,12 +29,14 @@ void start_fabric(ValkeyModuleCtx* ctx) {
   auto& module = state();
   module.fabric = Fabric::open(module.settings, module.fabric_problem);
   if (!module.fabric) {
-    ValkeyModule_Log(ctx, "warning", "largeobj: no fabric, only BLOB.TCP_* will work: %s", module.fabric_problem.c_str());
+    ValkeyModule_Log(ctx, "warning", "largeobj: no fabric, only BLOB.TCP_* will work: %s",
+                     module.fabric_problem.c_str());
     return;
   }
   ValkeyModule_Log(ctx, "notice", "largeobj: fabric provider %s", module.fabric->description().c_str());
   for (std::size_t i = 0; i < module.fabric->size(); ++i) {
-    ValkeyModule_Log(ctx, "notice", "largeobj: fabric service %zu address %s", i, to_hex(module.fabric->service(i).address()).c_str());
+    ValkeyModule_Log(ctx, "notice", "largeobj: fabric service %zu address %s", i,
+                     to_hex(module.fabric->service(i).address()).c_str());
   }
 }
 
@@ -55,7 +57,8 @@ void shutting_down(ValkeyModuleCtx*, ValkeyModuleEvent, std::uint64_t, void*) {
 }  // namespace
 }  // namespace keyferry::large_object
 
-extern "C" __attribute__((visibility("default"))) int ValkeyModule_OnLoad(ValkeyModuleCtx* ctx, ValkeyModuleString** argv, int argc) {
+extern "C" __attribute__((visibility("default"))) int ValkeyModule_OnLoad(ValkeyModuleCtx* ctx,
+                                                                          ValkeyModuleString** argv, int argc) {
   using namespace keyferry::large_object;
   if (ValkeyModule_Init(ctx, "largeobj", 1, VALKEYMODULE_APIVER_1) != VALKEYMODULE_OK) return VALKEYMODULE_ERR;
   std::vector<std::string> words;
@@ -65,7 +68,8 @@ extern "C" __attribute__((visibility("default"))) int ValkeyModule_OnLoad(Valkey
     return VALKEYMODULE_ERR;
   }
   if (!register_data_type(ctx) || !register_commands(ctx) || !register_info(ctx)) {
-    ValkeyModule_Log(ctx, "warning", "largeobj: not loaded: another module has the type largeob-k or one of the commands");
+    ValkeyModule_Log(ctx, "warning",
+                     "largeobj: not loaded: another module has the type largeob-k or one of the commands");
     return VALKEYMODULE_ERR;
   }
   ValkeyModule_SubscribeToServerEvent(ctx, ValkeyModuleEvent_ClientChange, client_changed);

@@ -22,8 +22,9 @@ struct Piece {
   std::uint64_t address = 0;
 };
 
-/// Cuts an object of `length` bytes at every multiple of `chunk` and at every end of a triple, in the object's order: a triple is filled
-/// completely before the next begins (blob-rdma spec 2.2). The triples must hold at least `length` bytes.
+/// Cuts an object of `length` bytes at every multiple of `chunk` and at every end of a triple, in the object's order: a
+/// triple is filled completely before the next begins (blob-rdma spec 2.2). The triples must hold at least `length`
+/// bytes.
 std::vector<Piece> cut(std::span<const Triple> triples, std::size_t length, std::size_t chunk);
 
 /// Sum of the lengths, at most UINT64_MAX.

@@ -34,15 +34,24 @@ Reply unreadable_reply() {
 Reply common_shape(ReplyShape shape, std::uint64_t length) {
   const auto count = static_cast<long long>(length);
   switch (shape) {
-    case ReplyShape::kNull: return null_reply();
-    case ReplyShape::kInteger: return [count](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithLongLong(ctx, count); };
-    case ReplyShape::kOneElement: return integers_reply({count});
-    case ReplyShape::kThreeElements: return integers_reply({count, 0, 0});
-    case ReplyShape::kEmptyArray: return integers_reply({});
-    case ReplyShape::kLowerCaseOk: return simple_reply("ok");
-    case ReplyShape::kQueued: return simple_reply("QUEUED");
-    case ReplyShape::kUnreadable: return unreadable_reply();
-    default: return ok_reply();
+    case ReplyShape::kNull:
+      return null_reply();
+    case ReplyShape::kInteger:
+      return [count](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithLongLong(ctx, count); };
+    case ReplyShape::kOneElement:
+      return integers_reply({count});
+    case ReplyShape::kThreeElements:
+      return integers_reply({count, 0, 0});
+    case ReplyShape::kEmptyArray:
+      return integers_reply({});
+    case ReplyShape::kLowerCaseOk:
+      return simple_reply("ok");
+    case ReplyShape::kQueued:
+      return simple_reply("QUEUED");
+    case ReplyShape::kUnreadable:
+      return unreadable_reply();
+    default:
+      return ok_reply();
   }
 }
 
@@ -83,19 +92,29 @@ Reply null_reply() {
   return [](ValkeyModuleCtx* ctx) { ValkeyModule_ReplyWithNull(ctx); };
 }
 
-Reply wrong_type_reply() { return error_reply(VALKEYMODULE_ERRORMSG_WRONGTYPE); }
+Reply wrong_type_reply() {
+  return error_reply(VALKEYMODULE_ERRORMSG_WRONGTYPE);
+}
 
-Reply ok_reply() { return simple_reply("OK"); }
+Reply ok_reply() {
+  return simple_reply("OK");
+}
 
 Reply get_reply(ReplyShape shape, std::uint64_t length, std::uint32_t crc, std::uint64_t window) {
   const auto count = static_cast<long long>(length);
   switch (shape) {
-    case ReplyShape::kRegular: return integers_reply({count, crc});
-    case ReplyShape::kThreeElements: return integers_reply({count, crc, 0});
-    case ReplyShape::kNegativeCount: return integers_reply({-1, crc});
-    case ReplyShape::kChecksumTooBig: return integers_reply({count, 1LL << 32});
-    case ReplyShape::kTooLong: return integers_reply({static_cast<long long>(window) + 1, crc});
-    default: return common_shape(shape, length);
+    case ReplyShape::kRegular:
+      return integers_reply({count, crc});
+    case ReplyShape::kThreeElements:
+      return integers_reply({count, crc, 0});
+    case ReplyShape::kNegativeCount:
+      return integers_reply({-1, crc});
+    case ReplyShape::kChecksumTooBig:
+      return integers_reply({count, 1LL << 32});
+    case ReplyShape::kTooLong:
+      return integers_reply({static_cast<long long>(window) + 1, crc});
+    default:
+      return common_shape(shape, length);
   }
 }
 
@@ -107,12 +126,22 @@ Reply hello_reply(ReplyShape shape, std::vector<std::vector<std::byte>> addresse
   std::vector<std::string> texts;
   for (const auto& address : addresses) texts.push_back(to_hex(address));
   switch (shape) {
-    case ReplyShape::kRegular: break;
-    case ReplyShape::kOddHex: texts.back().pop_back(); break;
-    case ReplyShape::kNotHex: texts.back().front() = 'x'; break;
-    case ReplyShape::kOtherFamily: texts.back() = to_hex(other_family(addresses.back())); break;
-    case ReplyShape::kShortAddress: texts.back().resize(texts.back().size() / 4 * 2); break;
-    default: return common_shape(shape, addresses.size());
+    case ReplyShape::kRegular:
+      break;
+    case ReplyShape::kOddHex:
+      texts.back().pop_back();
+      break;
+    case ReplyShape::kNotHex:
+      texts.back().front() = 'x';
+      break;
+    case ReplyShape::kOtherFamily:
+      texts.back() = to_hex(other_family(addresses.back()));
+      break;
+    case ReplyShape::kShortAddress:
+      texts.back().resize(texts.back().size() / 4 * 2);
+      break;
+    default:
+      return common_shape(shape, addresses.size());
   }
   return [texts = std::move(texts)](ValkeyModuleCtx* ctx) {
     ValkeyModule_ReplyWithArray(ctx, static_cast<long>(texts.size()));
@@ -124,7 +153,9 @@ void deliver(ValkeyModuleCtx* ctx, const FaultPlan& plan, Reply reply) {
   if (plan.delay_before_reply.count() == 0 && !plan.never_answer) {
     if (plan.drop_before_reply) {
       // Inside its own command a client is closed only after a reply.
-      MainThread::post([id = ValkeyModule_GetClientId(ctx)] { ValkeyModule_DeauthenticateAndCloseClient(MainThread::context(), id); });
+      MainThread::post([id = ValkeyModule_GetClientId(ctx)] {
+        ValkeyModule_DeauthenticateAndCloseClient(MainThread::context(), id);
+      });
     } else {
       reply(ctx);
     }

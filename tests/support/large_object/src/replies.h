@@ -24,7 +24,8 @@ Reply set_reply(ReplyShape shape, std::uint64_t length);
 /// The addresses in hex, or what `shape` wants instead. Not empty.
 Reply hello_reply(ReplyShape shape, std::vector<std::vector<std::byte>> addresses);
 
-/// Ends a command that did not block, as its plan wants: at once, later, by closing the connection, or not at all. Main thread.
+/// Ends a command that did not block, as its plan wants: at once, later, by closing the connection, or not at all. Main
+/// thread.
 void deliver(ValkeyModuleCtx* ctx, const FaultPlan& plan, Reply reply);
 /// The same for one that did.
 void deliver(const BlockedCommandRef& command, const FaultPlan& plan, Reply reply);

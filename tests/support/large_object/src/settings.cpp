@@ -76,14 +76,18 @@ std::map<const std::string*, ValkeyModuleString*>& shown_texts() {
   return *texts;
 }
 
-long long get_number(const char*, void* field) { return *static_cast<long long*>(field); }
+long long get_number(const char*, void* field) {
+  return *static_cast<long long*>(field);
+}
 
 int set_number(const char*, long long value, void* field, ValkeyModuleString**) {
   *static_cast<long long*>(field) = value;
   return VALKEYMODULE_OK;
 }
 
-int get_int(const char*, void* field) { return *static_cast<int*>(field); }
+int get_int(const char*, void* field) {
+  return *static_cast<int*>(field);
+}
 
 int set_int(const char*, int value, void* field, ValkeyModuleString**) {
   *static_cast<int*>(field) = value;
@@ -128,7 +132,8 @@ class Arguments {
   }
 
   [[nodiscard]] std::string unknown() const {
-    return values_.empty() ? std::string() : "unknown setting '" + values_.begin()->first + "'; see README.md for the names";
+    return values_.empty() ? std::string()
+                           : "unknown setting '" + values_.begin()->first + "'; see README.md for the names";
   }
 
  private:
@@ -150,8 +155,8 @@ std::string register_numbers(ValkeyModuleCtx* ctx, Arguments& arguments, Setting
       standard = static_cast<long long>(*value);
     }
     settings.*row.field = standard;
-    if (ValkeyModule_RegisterNumericConfig(ctx, row.name, standard, row.flags, row.min, row.max, get_number, set_number, nullptr,
-                                           &(settings.*row.field)) != VALKEYMODULE_OK) {
+    if (ValkeyModule_RegisterNumericConfig(ctx, row.name, standard, row.flags, row.min, row.max, get_number, set_number,
+                                           nullptr, &(settings.*row.field)) != VALKEYMODULE_OK) {
       return "could not register largeobj." + std::string(row.name);
     }
   }
@@ -161,8 +166,8 @@ std::string register_numbers(ValkeyModuleCtx* ctx, Arguments& arguments, Setting
 std::string register_texts(ValkeyModuleCtx* ctx, Arguments& arguments, Settings& settings) {
   for (const auto& row : kTexts) {
     settings.*row.field = arguments.take(row.name).value_or(row.standard);
-    if (ValkeyModule_RegisterStringConfig(ctx, row.name, (settings.*row.field).c_str(), kFixed, get_text, set_text, nullptr,
-                                          &(settings.*row.field)) != VALKEYMODULE_OK) {
+    if (ValkeyModule_RegisterStringConfig(ctx, row.name, (settings.*row.field).c_str(), kFixed, get_text, set_text,
+                                          nullptr, &(settings.*row.field)) != VALKEYMODULE_OK) {
       return "could not register largeobj." + std::string(row.name);
     }
   }
@@ -200,8 +205,9 @@ std::string register_choices(ValkeyModuleCtx* ctx, Arguments& arguments, Setting
       if (standard < 0) return refused(row.name, *given, allowed);
     }
     settings.*row.field = standard;
-    if (ValkeyModule_RegisterEnumConfig(ctx, row.name, standard, row.flags, row.choices.data(), kChoiceValues.data(), row.count, get_int,
-                                        set_int, nullptr, &(settings.*row.field)) != VALKEYMODULE_OK) {
+    if (ValkeyModule_RegisterEnumConfig(ctx, row.name, standard, row.flags, row.choices.data(), kChoiceValues.data(),
+                                        row.count, get_int, set_int, nullptr,
+                                        &(settings.*row.field)) != VALKEYMODULE_OK) {
       return "could not register largeobj." + std::string(row.name);
     }
   }
@@ -217,7 +223,9 @@ std::string load_settings(ValkeyModuleCtx* ctx, const std::vector<std::string>& 
     if (problem.empty()) problem = step(ctx, arguments, settings);
   }
   if (problem.empty()) problem = arguments.unknown();
-  if (problem.empty() && ValkeyModule_LoadConfigs(ctx) != VALKEYMODULE_OK) problem = "a largeobj.* directive is not valid: see the line above";
+  if (problem.empty() && ValkeyModule_LoadConfigs(ctx) != VALKEYMODULE_OK) {
+    problem = "a largeobj.* directive is not valid: see the line above";
+  }
   return problem;
 }
 

@@ -9,11 +9,12 @@ namespace keyferry::large_object {
 
 enum class Provider { kEmulated, kEfaDirect, kOff };
 
-/// Which check of a transfer comes first; clients must not rely on either order (blob-rdma spec 2.2 and appendix B item 2).
+/// Which check of a transfer comes first; clients must not rely on either order (blob-rdma spec 2.2 and appendix B item
+/// 2).
 enum class CheckOrder { kArgumentsFirst, kLookupFirst };
 
-/// The configuration `largeobj.<name>` (the README explains every name). Written by the server on the main thread, at load and by
-/// CONFIG SET; read on the main thread only.
+/// The configuration `largeobj.<name>` (the README explains every name). Written by the server on the main thread, at
+/// load and by CONFIG SET; read on the main thread only.
 struct Settings {
   long long max_object_size = 0;
   long long dram_maxmemory = 0;
@@ -34,8 +35,9 @@ struct Settings {
   [[nodiscard]] CheckOrder order() const { return static_cast<CheckOrder>(check_order); }
 };
 
-/// Registers and loads all settings; the `name value` pairs of the loadmodule line replace defaults and yield to config directives.
-/// Returns an empty string, or what is wrong. Only during OnLoad; `settings` must live as long as the process.
+/// Registers and loads all settings; the `name value` pairs of the loadmodule line replace defaults and yield to config
+/// directives. Returns an empty string, or what is wrong. Only during OnLoad; `settings` must live as long as the
+/// process.
 std::string load_settings(ValkeyModuleCtx* ctx, const std::vector<std::string>& arguments, Settings& settings);
 
 }  // namespace keyferry::large_object

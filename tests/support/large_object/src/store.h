@@ -9,8 +9,8 @@
 
 namespace keyferry::large_object {
 
-/// Where a SET will store its value, taken when the command arrives: database, key and the object id that decides between concurrent
-/// SETs (blob-rdma spec 2.3). Main thread.
+/// Where a SET will store its value, taken when the command arrives: database, key and the object id that decides
+/// between concurrent SETs (blob-rdma spec 2.3). Main thread.
 class Destination {
  public:
   Destination(ValkeyModuleCtx* ctx, ValkeyModuleString* key);

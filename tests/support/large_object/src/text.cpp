@@ -13,7 +13,9 @@ std::optional<unsigned> hex_digit(char c) {
   return std::nullopt;
 }
 
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+char lower(char c) {
+  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
 
 struct Unit {
   std::string_view name;

@@ -10,8 +10,8 @@
 
 namespace keyferry::large_object {
 
-/// Unsigned decimal of the wire (blob-rdma spec 2.0): a leading '+' and leading zeros are taken; '-', blanks, 0x, nothing and values
-/// above `max` are not.
+/// Unsigned decimal of the wire (blob-rdma spec 2.0): a leading '+' and leading zeros are taken; '-', blanks, 0x,
+/// nothing and values above `max` are not.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t max = UINT64_MAX);
 
 /// A size in the server's own notation: 4096, 64kb, 8mb, 1gb (and k, m, g for powers of 1000).

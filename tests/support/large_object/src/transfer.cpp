@@ -81,7 +81,8 @@ void Transfer::operation_ended(Operation& operation, const std::string& problem)
     return;
   }
   const auto microseconds = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - operation.posted).count());
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - operation.posted)
+          .count());
   if (operation.kind == Operation::Kind::kWrite) {
     add(counters.writes);
     add(counters.write_bytes, operation.local.size());
@@ -92,7 +93,9 @@ void Transfer::operation_ended(Operation& operation, const std::string& problem)
   add(counters.reads);
   add(counters.read_bytes, operation.local.size());
   add(counters.read_microseconds, microseconds);
-  pool_.run([self = shared_from_this(), index = static_cast<std::size_t>(&operation - operations_.data())] { self->hash(index); });
+  pool_.run([self = shared_from_this(), index = static_cast<std::size_t>(&operation - operations_.data())] {
+    self->hash(index);
+  });
 }
 
 void Transfer::hash(std::size_t index) {
@@ -122,14 +125,17 @@ void Transfer::interfere() {
     finish();
     return;
   }
-  if (plan.action == MidTransfer::Action::kDrop) ValkeyModule_DeauthenticateAndCloseClient(MainThread::context(), request_.client_id);
+  if (plan.action == MidTransfer::Action::kDrop) {
+    ValkeyModule_DeauthenticateAndCloseClient(MainThread::context(), request_.client_id);
+  }
   if (plan.action == MidTransfer::Action::kEarlyError) report_({TransferResult::Kind::kEarlyError, 0});
   MainThread::after(plan.pause, [self = shared_from_this()] { self->run(self->operations_.size() - self->started_); });
 }
 
 void Transfer::finish() {
   subtract(counters.transfers_running);
-  // Taken out, so that what the report holds is given back here and not on the thread that lets go of the transfer last.
+  // Taken out, so that what the report holds is given back here and not on the thread that lets go of the transfer
+  // last.
   const auto report = std::move(report_);
   if (!wanted()) {
     report({TransferResult::Kind::kFailed, 0});

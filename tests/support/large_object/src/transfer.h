@@ -17,7 +17,8 @@
 
 namespace keyferry::large_object {
 
-/// How a transfer ended. An early error comes while pieces are still under way; a second report, of any other kind, then follows.
+/// How a transfer ended. An early error comes while pieces are still under way; a second report, of any other kind,
+/// then follows.
 struct TransferResult {
   enum class Kind { kFinished, kFailed, kEarlyError };
 
@@ -26,12 +27,13 @@ struct TransferResult {
   std::uint32_t crc = 0;
 };
 
-/// One RDMA_GET or RDMA_SET between its checks and its reply: cuts the object, gives the pieces to the fabric and reports when all that
-/// were started have ended. It holds the memory and the session until then, whatever becomes of key and client.
+/// One RDMA_GET or RDMA_SET between its checks and its reply: cuts the object, gives the pieces to the fabric and
+/// reports when all that were started have ended. It holds the memory and the session until then, whatever becomes of
+/// key and client.
 ///
-/// Threads: everything runs on the main thread but wanted(), operation_ended() (fabric threads) and the hashing (workers). Those touch
-/// failed_, remaining_ and, each its own element, piece_crcs_; the main thread reads these after it was told that remaining_ is 0, a task
-/// posted by whoever brought it there.
+/// Threads: everything runs on the main thread but wanted(), operation_ended() (fabric threads) and the hashing
+/// (workers). Those touch failed_, remaining_ and, each its own element, piece_crcs_; the main thread reads these after
+/// it was told that remaining_ is 0, a task posted by whoever brought it there.
 class Transfer : public OperationOwner, public std::enable_shared_from_this<Transfer> {
  public:
   struct Request {

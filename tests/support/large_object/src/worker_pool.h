@@ -10,8 +10,8 @@
 
 namespace keyferry::large_object {
 
-/// Threads that hash and copy, so that neither the main thread nor a fabric thread does. run() may be called from any thread; tasks
-/// start in the order of the calls.
+/// Threads that hash and copy, so that neither the main thread nor a fabric thread does. run() may be called from any
+/// thread; tasks start in the order of the calls.
 class WorkerPool {
  public:
   explicit WorkerPool(std::size_t threads);

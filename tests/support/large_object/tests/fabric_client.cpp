@@ -78,7 +78,9 @@ std::string open_objects(FabricClient& client, const char* path, const char* bin
   client.cq.reset(cq);
   if (fi_endpoint(domain, client.info.get(), &endpoint, nullptr) != 0) return "fi_endpoint failed";
   client.endpoint.reset(endpoint);
-  if (fi_ep_bind(endpoint, &av->fid, 0) != 0 || fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | FI_RECV) != 0) return "fi_ep_bind failed";
+  if (fi_ep_bind(endpoint, &av->fid, 0) != 0 || fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | FI_RECV) != 0) {
+    return "fi_ep_bind failed";
+  }
   if (fi_enable(endpoint) != 0) return "fi_enable failed";
   return {};
 }
@@ -97,15 +99,16 @@ constexpr auto kTable = [] {
 
 extern "C" {
 
-__attribute__((visibility("default"))) FabricClient* fabric_client_open(const char* libfabric, const char* bind, char* problem,
-                                                                        std::size_t problem_size) {
+__attribute__((visibility("default"))) FabricClient* fabric_client_open(const char* libfabric, const char* bind,
+                                                                        char* problem, std::size_t problem_size) {
   auto client = std::make_unique<FabricClient>();
   const auto text = open_objects(*client, libfabric, bind);
   std::snprintf(problem, problem_size, "%s", text.c_str());
   return text.empty() ? client.release() : nullptr;
 }
 
-__attribute__((visibility("default"))) std::size_t fabric_client_address(const FabricClient* client, unsigned char* out, std::size_t size) {
+__attribute__((visibility("default"))) std::size_t fabric_client_address(const FabricClient* client, unsigned char* out,
+                                                                         std::size_t size) {
   return fi_getname(&client->endpoint->fid, out, &size) == 0 ? size : 0;
 }
 
@@ -114,12 +117,13 @@ __attribute__((visibility("default"))) int fabric_client_insert(FabricClient* cl
   return fi_av_insert(client->av.get(), address, 1, &handle, 0, nullptr);
 }
 
-__attribute__((visibility("default"))) int fabric_client_register(FabricClient* client, void* memory, std::size_t size, std::uint64_t* key,
-                                                                  std::uint64_t* base) {
+__attribute__((visibility("default"))) int fabric_client_register(FabricClient* client, void* memory, std::size_t size,
+                                                                  std::uint64_t* key, std::uint64_t* base) {
   const auto mode = client->info->domain_attr->mr_mode;
   const std::uint64_t wanted = (mode & FI_MR_PROV_KEY) != 0 ? 0 : client->next_key++;
   fid_mr* mr = nullptr;
-  const int code = fi_mr_reg(client->domain.get(), memory, size, FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE, 0, wanted, 0, &mr, nullptr);
+  const int code = fi_mr_reg(client->domain.get(), memory, size, FI_REMOTE_READ | FI_REMOTE_WRITE | FI_READ | FI_WRITE,
+                             0, wanted, 0, &mr, nullptr);
   if (code != 0) return code;
   client->registrations.emplace_back(mr);
   *key = fi_mr_key(mr);
@@ -146,7 +150,8 @@ __attribute__((visibility("default"))) void fabric_client_close(FabricClient* cl
   delete client;
 }
 
-__attribute__((visibility("default"))) std::uint32_t fabric_client_crc32c(const unsigned char* bytes, std::size_t size) {
+__attribute__((visibility("default"))) std::uint32_t fabric_client_crc32c(const unsigned char* bytes,
+                                                                          std::size_t size) {
   std::uint32_t value = ~0U;
   for (std::size_t i = 0; i < size; ++i) value = (value >> 8U) ^ kTable[(value ^ bytes[i]) & 0xffU];
   return ~value;
