@@ -46,6 +46,8 @@ TEST_F(ConfigCpus, TheTightestLevelCounts) {
   EXPECT_EQ(quota(), 3U);
   write("cpu.max", "200000 100000\n");
   EXPECT_EQ(quota(), 2U);
+  write("a/b/cpu.max", "100000 100000\n");
+  EXPECT_EQ(quota(), 1U);
 }
 
 TEST_F(ConfigCpus, NonsenseIsNoQuota) {

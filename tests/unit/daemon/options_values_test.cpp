@@ -26,7 +26,7 @@ TEST(OptionValues, SizesAreWholeNumbersWithABinaryUnit) {
 }
 
 TEST(OptionValues, WhatIsBeyondTheBoundsOrBeyond64BitsIsOutOfRange) {
-  for (const char* bad : {"1KiB", "17TiB", "18446744073709551615TiB", "18446744073709551615B"}) {
+  for (const char* bad : {"1KiB", "17TiB", "18446744073709551615TiB", "16777217TiB", "18446744073709551615B"}) {
     const auto value = parse_value(option("pool.size"), bad);
     ASSERT_FALSE(value) << bad;
     EXPECT_EQ(value.error().message, "out of range") << bad;

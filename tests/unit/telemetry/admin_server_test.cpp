@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cerrno>
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -79,6 +80,8 @@ class RawClient {
   bool read_more() {
     char chunk[4096];
     const ssize_t count = ::recv(socket_.get(), chunk, sizeof chunk, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      throw std::runtime_error("the server neither answers nor closes");
     if (count <= 0) return false;
     pending_.append(chunk, static_cast<std::size_t>(count));
     return true;
