@@ -146,7 +146,7 @@ class Wire:
         if kind == b"+":
             return rest
         if kind == b"-":
-            return ErrorReply(rest.decode())
+            return ErrorReply(rest.decode(errors="backslashreplace"))
         if kind == b":":
             return int(rest)
         if kind in b"$=":
@@ -170,14 +170,14 @@ class Wire:
         if kind == b"!":
             body = self.exactly(int(rest))
             self._crlf()
-            return ErrorReply(body.decode())
+            return ErrorReply(body.decode(errors="backslashreplace"))
         raise WireError(f"no RESP type begins with {header[:40]!r}")
 
     def expect_value(self, pattern):
         """The reply must be a bulk string of exactly these bytes; compared as it comes. An error reply is returned, for the caller to judge."""
         header = self.line()
         if header[:1] == b"-":
-            return ErrorReply(header[1:].decode())
+            return ErrorReply(header[1:].decode(errors="backslashreplace"))
         if header != b"$%d" % pattern.length:
             raise WireError(f"the reply begins with {header[:60]!r}, not with ${pattern.length}")
         at = 0
