@@ -188,6 +188,9 @@ void Daemon::start_admin() {
 telemetry::Health Daemon::ready() const {
   if (stopping_) return {false, "stopping"};
   if (!engine_ready_) return {false, "the pool's first region is not registered yet, or the warm lanes are not up"};
+  for (const auto& worker : gateway_->workers()) {
+    if (!worker->reaches_server()) return {false, "no connection to " + node_address(options_).text() + ", trying again"};
+  }
   return {true, {}};
 }
 

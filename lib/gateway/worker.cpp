@@ -13,6 +13,8 @@ namespace keyferry::gateway {
 namespace {
 
 constexpr base::Duration kTick = std::chrono::seconds(1);
+// Until the server is reached for the first time, so that a start is not a second longer than it need be.
+constexpr base::Duration kStartTick = std::chrono::milliseconds(50);
 // While draining clients are looked at more often, so that an idle gateway stops at once.
 constexpr base::Duration kDrainTick = std::chrono::milliseconds(20);
 
@@ -46,13 +48,14 @@ void WorkerMetrics::count_transfer(std::string_view op, std::string_view outcome
 
 void WorkerMetrics::count_mismatch() { shard.counter(telemetry::Metric::kChecksumMismatchTotal, {"get"}).add(); }
 
-/// Learns the server's version for HELLO's reply: asked once a connection is there, and again each second until it was answered.
-class Worker::VersionProbe final : public upstream::ReplySink {
+/// Asks the server for its version, which HELLO's reply tells, once at the start and whenever no connection stands: so the worker finds the server again
+/// by itself.
+class Worker::ServerProbe final : public upstream::ReplySink {
  public:
-  explicit VersionProbe(WorkerContext& context) : context_(context) {}
+  explicit ServerProbe(WorkerContext& context) : context_(context) {}
 
   void ask() {
-    if (asking_ || !context_.server_version.empty()) return;
+    if (asking_ || (!context_.server_version.empty() && context_.channels.counts().open != 0)) return;
     asking_ = true;
     reply_.clear();
     std::string command;
@@ -66,7 +69,8 @@ class Worker::VersionProbe final : public upstream::ReplySink {
     if (!last) return true;
     asking_ = false;
     const resp::DecodeResult info = resp::decode(reply_);
-    if (!info.ok()) return true;
+    // A server that will not tell (an ACL, say) is not asked again and again.
+    context_.server_version = "unknown";
     for (const std::string_view name : {"valkey_version:", "redis_version:"}) {
       const std::size_t at = info.value.text.find(name);
       if (at == std::string::npos) continue;
@@ -92,7 +96,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       channels_(loop_, options_.connect, options_.connections),
       bulk_(loop_, options_.connect, options_.bulk_connections),
       context_{loop_, options_.gateway, channels_, bulk_, engine, metrics_, {}},
-      probe_(std::make_unique<VersionProbe>(context_)),
+      probe_(std::make_unique<ServerProbe>(context_)),
       timer_(loop_),
       connections_open_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections, {options_.gateway.node, options_.gateway.transport, "open"})),
       connections_connecting_(
@@ -126,6 +130,7 @@ void Worker::tick() {
   probe_->ask();
   sweep(now);
   const auto counts = channels_.counts();
+  reaches_server_.store(counts.open != 0, std::memory_order_relaxed);
   connections_open_.set(static_cast<double>(counts.open + counts.retired));
   connections_connecting_.set(static_cast<double>(counts.connecting));
   connections_bulk_.set(static_cast<double>(bulk_.in_use() + bulk_.idle()));
@@ -133,7 +138,9 @@ void Worker::tick() {
     drain_back_->post(std::move(drained_));
     drained_.reset();
   }
-  timer_.start(drain_back_ != nullptr ? kDrainTick : kTick, [this] { tick(); });
+  base::Duration pause = context_.server_version.empty() ? kStartTick : kTick;
+  if (drain_back_ != nullptr) pause = kDrainTick;
+  timer_.start(pause, [this] { tick(); });
 }
 
 void Worker::sweep(base::TimePoint now) {

@@ -24,7 +24,8 @@ struct WorkerOptions {
 };
 
 /// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in stop(). adopt(), drain() and stop() may be
-/// called from any thread (they post); clients() is an atomic that the worker writes and the listener reads to choose the least loaded.
+/// called from any thread (they post). clients() is an atomic that listener and worker count and the listener reads to choose the least loaded;
+/// reaches_server() one that the worker writes each second and the admin thread reads.
 class Worker {
  public:
   Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics);
@@ -40,10 +41,12 @@ class Worker {
   void stop();
 
   std::size_t clients() const { return clients_.load(std::memory_order_relaxed); }
+  /// A connection to the server stands. Without one the worker tries again each second, whether or not a client asks.
+  bool reaches_server() const { return reaches_server_.load(std::memory_order_relaxed); }
   base::Loop& loop() { return loop_; }
 
  private:
-  class VersionProbe;
+  class ServerProbe;
 
   void start();
   void tick();
@@ -56,10 +59,11 @@ class Worker {
   upstream::ChannelPool channels_;
   upstream::BulkPool bulk_;
   WorkerContext context_;
-  std::unique_ptr<VersionProbe> probe_;
+  std::unique_ptr<ServerProbe> probe_;
   base::Timer timer_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::atomic<std::size_t> clients_{0};
+  std::atomic<bool> reaches_server_{false};
 
   base::TimePoint drain_until_{};
   base::Executor* drain_back_ = nullptr;
