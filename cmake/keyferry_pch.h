@@ -1,11 +1,12 @@
 // Precompiled for every target that uses Boost.Asio: what is slow to parse and does not change.
 #pragma once
 
+#include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <boost/asio.hpp>
-#include <boost/asio/ssl.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
 #include "daemon/daemon.h"
 
+#include <boost/asio.hpp>
 #include <netdb.h>
+#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
-#include <boost/asio.hpp>
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "fabric/open.h"
 
@@ -23,9 +23,15 @@ memory::PoolMemory make_memory(const PoolOptions& options) {
   pool.bytes = options.size;
   pool.region_bytes = options.region;
   switch (options.huge_pages) {
-    case HugePages::kPrefer: pool.huge_pages = memory::PoolOptions::HugePages::kPrefer; break;
-    case HugePages::kRequire: pool.huge_pages = memory::PoolOptions::HugePages::kRequire; break;
-    case HugePages::kNever: pool.huge_pages = memory::PoolOptions::HugePages::kNever; break;
+    case HugePages::kPrefer:
+      pool.huge_pages = memory::PoolOptions::HugePages::kPrefer;
+      break;
+    case HugePages::kRequire:
+      pool.huge_pages = memory::PoolOptions::HugePages::kRequire;
+      break;
+    case HugePages::kNever:
+      pool.huge_pages = memory::PoolOptions::HugePages::kNever;
+      break;
   }
   return memory::PoolMemory::create(pool);
 }
@@ -73,9 +79,12 @@ gateway::WorkerOptions worker_options(const Options& options, std::size_t worker
 
 std::string_view wanted_name(Transport transport) {
   switch (transport) {
-    case Transport::kAuto: return "auto";
-    case Transport::kTls: return "tls";
-    case Transport::kTcp: return "tcp";
+    case Transport::kAuto:
+      return "auto";
+    case Transport::kTls:
+      return "tls";
+    case Transport::kTcp:
+      return "tcp";
   }
   return "auto";
 }
@@ -88,16 +97,14 @@ struct Daemon::Signals {
 };
 
 Daemon::Daemon(const Options& options)
-    : options_(options),
-      shard_(metrics_.add_shard()),
-      memory_(make_memory(options.pool)),
-      watch_timer_(loop_) {
-  spdlog::info("keyferryd {}: pool of {} MiB in regions of {} KiB, {}", KEYFERRY_VERSION, memory_.bytes().size() / base::kMiB,
-               memory_.region_bytes() / base::kKiB, memory_.page_kind());
+    : options_(options), shard_(metrics_.add_shard()), memory_(make_memory(options.pool)), watch_timer_(loop_) {
+  spdlog::info("keyferryd {}: pool of {} MiB in regions of {} KiB, {}", KEYFERRY_VERSION,
+               memory_.bytes().size() / base::kMiB, memory_.region_bytes() / base::kKiB, memory_.page_kind());
   for (const std::string& note : memory_.notes()) spdlog::warn("{}", note);
   shard_.gauge(Metric::kBuildInfo, {KEYFERRY_VERSION}).set(1);
   open_fabric();
-  // After the fabric: loading libfabric installs handlers of its own for these signals (its shm provider), which end the process at once.
+  // After the fabric: loading libfabric installs handlers of its own for these signals (its shm provider), which end
+  // the process at once.
   signals_ = std::make_unique<Signals>(loop_.context());
   transfer::EngineOptions engine;
   engine.connect = connect_options(options_);
@@ -105,9 +112,11 @@ Daemon::Daemon(const Options& options)
   engine.warm = options_.transfer.warm;
   engine.pool_wait = options_.limits.pool_wait;
   engine.upstream_wait = options_.limits.upstream_wait;
-  engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabric_.get(), no_fabric_reason_, memory_, metrics_);
+  engine_ =
+      std::make_unique<transfer::Engine>(engine_loop_, engine, fabric_.get(), no_fabric_reason_, memory_, metrics_);
   const std::size_t workers = worker_count(options_);
-  gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, workers), options_.limits.clients, *engine_, metrics_);
+  gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, workers), options_.limits.clients,
+                                                *engine_, metrics_);
 }
 
 Daemon::~Daemon() {
@@ -177,7 +186,8 @@ void Daemon::start_admin() {
   handlers.ready = [this] { return ready(); };
   handlers.healthy = [] { return telemetry::Health{true, {}}; };
   handlers.status_json = [this](telemetry::AdminHandlers::StatusDone done) { status(std::move(done)); };
-  auto server = telemetry::AdminServer::start(loop_, options_.admin.http->host, options_.admin.http->port, std::move(handlers));
+  auto server =
+      telemetry::AdminServer::start(loop_, options_.admin.http->host, options_.admin.http->port, std::move(handlers));
   if (!server) {
     spdlog::error("no admin pages: {}", server.error().message);
     return;
@@ -189,7 +199,8 @@ telemetry::Health Daemon::ready() const {
   if (stopping_) return {false, "stopping"};
   if (!engine_ready_) return {false, "the pool's first region is not registered yet, or the warm lanes are not up"};
   for (const auto& worker : gateway_->workers()) {
-    if (!worker->reaches_server()) return {false, "no connection to " + node_address(options_).text() + ", trying again"};
+    if (!worker->reaches_server())
+      return {false, "no connection to " + node_address(options_).text() + ", trying again"};
   }
   return {true, {}};
 }
@@ -197,7 +208,10 @@ telemetry::Health Daemon::ready() const {
 /// What is wanted, what is used and why they differ, for ordinary commands and for large values (promise 7).
 void Daemon::describe_transports() {
   const std::string node = node_address(options_).text();
-  shard_.gauge(Metric::kTransportInfo, {node, wanted_name(options_.upstream.transport), uses_tls(options_) ? "tls" : "tcp", "configured"}).set(1);
+  shard_
+      .gauge(Metric::kTransportInfo,
+             {node, wanted_name(options_.upstream.transport), uses_tls(options_) ? "tls" : "tcp", "configured"})
+      .set(1);
   const bool available = engine_->available();
   const std::string reason = available ? "configured" : std::string(engine_->unavailable_reason());
   if (reason == fabric_info_reason_) return;
@@ -210,7 +224,8 @@ void Daemon::describe_transports() {
     }
   }
   fabric_info_reason_ = reason;
-  fabric_info_ = &shard_.gauge(Metric::kTransportInfo, {node, "fabric-" + options_.fabric.provider, available ? fabric_->traits().provider : "tcp", reason});
+  fabric_info_ = &shard_.gauge(Metric::kTransportInfo, {node, "fabric-" + options_.fabric.provider,
+                                                        available ? fabric_->traits().provider : "tcp", reason});
   fabric_info_->set(1);
 }
 
@@ -242,13 +257,18 @@ void Daemon::status(telemetry::AdminHandlers::StatusDone done) {
       fabric["domain"] = fabric_->traits().domain;
       fabric["library"] = fabric_->traits().library;
     }
-    fabric["reason"] = fabric_ == nullptr ? no_fabric_text_ : std::string(engine_->available() ? "" : engine_->unavailable_reason());
-    page["memory"] = {{"bytes", memory_.bytes().size()}, {"region_bytes", memory_.region_bytes()}, {"pages", memory_.page_kind()}, {"notes", memory_.notes()}};
+    fabric["reason"] =
+        fabric_ == nullptr ? no_fabric_text_ : std::string(engine_->available() ? "" : engine_->unavailable_reason());
+    page["memory"] = {{"bytes", memory_.bytes().size()},
+                      {"region_bytes", memory_.region_bytes()},
+                      {"pages", memory_.page_kind()},
+                      {"notes", memory_.notes()}};
     done(page.dump());
   });
 }
 
-/// Posts a mark to each loop and measures how long it takes to come by: a loop that hangs is seen by the growing number.
+/// Posts a mark to each loop and measures how long it takes to come by: a loop that hangs is seen by the growing
+/// number.
 void Daemon::watch_loops() {
   const base::TimePoint sent = base::Clock::steady().now();
   const auto mark = [this, sent](base::Loop& loop, std::string name) {
@@ -258,7 +278,8 @@ void Daemon::watch_loops() {
     });
   };
   mark(engine_loop_, "engine");
-  for (std::size_t i = 0; i < gateway_->workers().size(); ++i) mark(gateway_->workers()[i]->loop(), "worker-" + std::to_string(i));
+  for (std::size_t i = 0; i < gateway_->workers().size(); ++i)
+    mark(gateway_->workers()[i]->loop(), "worker-" + std::to_string(i));
   watch_timer_.start(kWatch, [this] { watch_loops(); });
 }
 

@@ -15,8 +15,9 @@
 
 namespace keyferry::daemon {
 
-/// keyferryd from its configuration to its end: makes the parts from the bottom up, tells systemd and the admin pages how it stands, and takes
-/// them down in order. Belongs to the main thread, which is the admin thread too (HTTP, scrape, signals).
+/// keyferryd from its configuration to its end: makes the parts from the bottom up, tells systemd and the admin pages
+/// how it stands, and takes them down in order. Belongs to the main thread, which is the admin thread too (HTTP,
+/// scrape, signals).
 class Daemon {
  public:
   /// Throws std::runtime_error with one message that names the cause and the fix (promise 12).

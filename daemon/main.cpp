@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+
 #include <csignal>
 #include <cstdio>
 

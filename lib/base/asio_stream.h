@@ -2,9 +2,10 @@
 
 // Only for sources that already include Boost.Asio: a Stream over any Asio stream object (a socket, or TLS over one).
 
+#include <boost/asio.hpp>
+
 #include <algorithm>
 #include <array>
-#include <boost/asio.hpp>
 #include <memory>
 #include <utility>
 
@@ -34,7 +35,8 @@ class BufferList {
 template <typename AsioObject>
 class AsioStream final : public Stream {
  public:
-  AsioStream(std::shared_ptr<AsioObject> object, std::string peer) : object_(std::move(object)), peer_(std::move(peer)) {}
+  AsioStream(std::shared_ptr<AsioObject> object, std::string peer)
+      : object_(std::move(object)), peer_(std::move(peer)) {}
   ~AsioStream() override { AsioStream::close(); }
 
   void async_read(std::span<const MutableBytes> buffers, Handler handler) override {
@@ -51,7 +53,8 @@ class AsioStream final : public Stream {
 
  private:
   auto completion(Handler handler) {
-    return [object = object_, handler = std::move(handler)](const boost::system::error_code& error, std::size_t count) mutable {
+    return [object = object_, handler = std::move(handler)](const boost::system::error_code& error,
+                                                            std::size_t count) mutable {
       handler(std::error_code(error), count);
     };
   }

@@ -16,6 +16,8 @@ class Clock {
   static const Clock& steady();
 };
 
-inline double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+inline double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 }  // namespace keyferry::base

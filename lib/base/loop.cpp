@@ -1,8 +1,7 @@
 #include "base/loop.h"
 
-#include <pthread.h>
-
 #include <boost/asio.hpp>
+#include <pthread.h>
 
 namespace keyferry::base {
 
@@ -29,26 +28,34 @@ void Loop::run(const std::string& name) {
   }
 }
 
-void Loop::stop() { impl_->context.stop(); }
+void Loop::stop() {
+  impl_->context.stop();
+}
 
-asio::io_context& Loop::context() { return impl_->context; }
+asio::io_context& Loop::context() {
+  return impl_->context;
+}
 
 struct Timer::State {
   explicit State(asio::io_context& context) : timer(context) {}
   asio::steady_timer timer;
-  // Counts starts and cancels: a handler that was already queued when its timer was cancelled sees another number and does nothing.
+  // Counts starts and cancels: a handler that was already queued when its timer was cancelled sees another number and
+  // does nothing.
   std::uint64_t generation = 0;
 };
 
 Timer::Timer(Loop& loop) : state_(std::make_shared<State>(loop.context())) {}
-Timer::~Timer() { cancel(); }
+Timer::~Timer() {
+  cancel();
+}
 
 void Timer::start(Duration delay, Task task) {
   const std::uint64_t mine = ++state_->generation;
   state_->timer.expires_after(delay);
-  state_->timer.async_wait([state = state_, mine, task = std::move(task)](const boost::system::error_code& error) mutable {
-    if (!error && state->generation == mine) task();
-  });
+  state_->timer.async_wait(
+      [state = state_, mine, task = std::move(task)](const boost::system::error_code& error) mutable {
+        if (!error && state->generation == mine) task();
+      });
 }
 
 void Timer::cancel() {

@@ -13,8 +13,8 @@ class io_context;
 
 namespace keyferry::base {
 
-/// One thread's event loop. post() and stop() may be called from any thread; everything else that is built on a loop (Stream, Timer)
-/// belongs to the loop's thread alone. Destroying the loop destroys what still waits in it, unrun.
+/// One thread's event loop. post() and stop() may be called from any thread; everything else that is built on a loop
+/// (Stream, Timer) belongs to the loop's thread alone. Destroying the loop destroys what still waits in it, unrun.
 class Loop final : public Executor {
  public:
   Loop();
@@ -30,8 +30,8 @@ class Loop final : public Executor {
   /// For the few places that open sockets and timers; needs <boost/asio.hpp>.
   boost::asio::io_context& context();
 
-  /// When the loop last finished a turn; its own thread writes, the admin thread reads. A loop that hangs is seen by this growing old
-  /// only while something is queued, so the admin thread posts a mark first and watches for it.
+  /// When the loop last finished a turn; its own thread writes, the admin thread reads. A loop that hangs is seen by
+  /// this growing old only while something is queued, so the admin thread posts a mark first and watches for it.
   TimePoint last_turn() const { return TimePoint(Duration(last_turn_.load(std::memory_order_relaxed))); }
 
  private:
@@ -40,7 +40,8 @@ class Loop final : public Executor {
   std::atomic<Duration::rep> last_turn_{0};
 };
 
-/// Runs a task on its loop once, after a delay. Belongs to the loop's thread. Starting again or destroying it cancels what was set.
+/// Runs a task on its loop once, after a delay. Belongs to the loop's thread. Starting again or destroying it cancels
+/// what was set.
 class Timer {
  public:
   explicit Timer(Loop& loop);

@@ -7,8 +7,8 @@
 
 namespace keyferry::base {
 
-/// Why something did not work: one message that names the cause and, where there is one, the fix; and the number that the library
-/// below gave (a negative libfabric code, an errno), 0 if none.
+/// Why something did not work: one message that names the cause and, where there is one, the fix; and the number that
+/// the library below gave (a negative libfabric code, an errno), 0 if none.
 struct Error {
   std::string message;
   int code = 0;

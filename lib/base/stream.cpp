@@ -1,10 +1,10 @@
 #include "base/stream.h"
 
+#include <boost/asio.hpp>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <boost/asio.hpp>
 #include <stdexcept>
 
 #include "base/asio_stream.h"
@@ -13,7 +13,9 @@ namespace keyferry::base {
 
 namespace asio = boost::asio;
 
-bool is_end_of_stream(const std::error_code& error) { return error == std::error_code(boost::system::error_code(asio::error::eof)); }
+bool is_end_of_stream(const std::error_code& error) {
+  return error == std::error_code(boost::system::error_code(asio::error::eof));
+}
 
 std::unique_ptr<Stream> adopt_socket(Loop& loop, Fd socket) {
   sockaddr_storage address{};

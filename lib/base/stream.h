@@ -13,9 +13,9 @@
 
 namespace keyferry::base {
 
-/// A byte stream in both directions: a client's socket or a connection to a server, whatever carries it (TCP, Unix socket, TLS, RDMA).
-/// Belongs to its loop's thread. At most one read and one write are under way at a time. The memory behind the buffers belongs to the
-/// stream until the handler runs; the array of spans itself is copied.
+/// A byte stream in both directions: a client's socket or a connection to a server, whatever carries it (TCP, Unix
+/// socket, TLS, RDMA). Belongs to its loop's thread. At most one read and one write are under way at a time. The memory
+/// behind the buffers belongs to the stream until the handler runs; the array of spans itself is copied.
 class Stream {
  public:
   /// Bytes moved, and an error once the stream is over (is_end_of_stream below tells an orderly end).

@@ -10,8 +10,9 @@ namespace keyferry::base {
 template <typename Signature>
 class UniqueFunction;
 
-/// A callable that is moved, not copied, so that a message between threads can carry buffers and handles that have one owner
-/// (std::move_only_function is C++23). Callables up to 56 bytes live inside it. Calling an empty one is undefined.
+/// A callable that is moved, not copied, so that a message between threads can carry buffers and handles that have one
+/// owner (std::move_only_function is C++23). Callables up to 56 bytes live inside it. Calling an empty one is
+/// undefined.
 template <typename R, typename... Args>
 class UniqueFunction<R(Args...)> {
  public:
@@ -19,8 +20,8 @@ class UniqueFunction<R(Args...)> {
   UniqueFunction(std::nullptr_t) {}
 
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> && std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
-  UniqueFunction(F&& callable) {
+  requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> &&
+           std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>) UniqueFunction(F&& callable) {
     using Callable = std::remove_cvref_t<F>;
     if constexpr (fits_inside<Callable>()) {
       new (&storage_) Callable(std::forward<F>(callable));

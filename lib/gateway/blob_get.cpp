@@ -18,7 +18,8 @@ constexpr std::size_t kLongestInfo = 4 * 1024;
 
 }  // namespace
 
-BlobGet::BlobGet(Session& session, SlotTag tag, std::string key) : Operation(session), tag_(tag), key_(std::move(key)) {}
+BlobGet::BlobGet(Session& session, SlotTag tag, std::string key)
+    : Operation(session), tag_(tag), key_(std::move(key)) {}
 BlobGet::~BlobGet() = default;
 
 void BlobGet::start() {
@@ -87,8 +88,9 @@ void BlobGet::on_lease(base::Result<transfer::Loan> loan) {
     return end();
   }
   state_ = State::kLeased;
-  session_.worker().engine.get(key_, std::move(*loan), session_.worker().loop,
-                               [self = shared_from_this(), this](transfer::GetResult result) { on_result(std::move(result)); });
+  session_.worker().engine.get(
+      key_, std::move(*loan), session_.worker().loop,
+      [self = shared_from_this(), this](transfer::GetResult result) { on_result(std::move(result)); });
   session_.advance_gets();
 }
 
@@ -101,7 +103,8 @@ void BlobGet::on_result(transfer::GetResult result) {
       landed_at_ = base::Clock::steady().now();
       checker_ = std::make_unique<transfer::Checker>(std::move(result.value), kSlice);
       return check();
-    case Kind::kRepeat: return go_by_tcp(result.text);
+    case Kind::kRepeat:
+      return go_by_tcp(result.text);
     case Kind::kMissing: {
       std::string null;
       resp::append_null(null, session_.client().protocol);
@@ -113,7 +116,9 @@ void BlobGet::on_result(transfer::GetResult result) {
       session_.reply(tag_, result.text + "\r\n");
       session_.finish_reply(tag_);
       return end();
-    case Kind::kLost: session_.reply_error(tag_, "ERR keyferry: " + result.text); return end();
+    case Kind::kLost:
+      session_.reply_error(tag_, "ERR keyferry: " + result.text);
+      return end();
   }
 }
 
@@ -126,7 +131,8 @@ void BlobGet::check() {
   }
   session_.worker().metrics.verify_get.observe(base::seconds(base::Clock::steady().now() - landed_at_));
   base::Result<transfer::CheckedValue> value = checker_->take();
-  // If it was wrong its memory goes back before the repeat asks for anything: that costs neither region nor lane (blob-rdma spec C6).
+  // If it was wrong its memory goes back before the repeat asks for anything: that costs neither region nor lane
+  // (blob-rdma spec C6).
   checker_.reset();
   if (!value) {
     session_.worker().metrics.count_mismatch();
@@ -156,7 +162,8 @@ void BlobGet::end() {
 
 void BlobGet::client_gone() {
   gone_ = true;
-  // A lease that was granted meanwhile comes back when its answer is dropped. Asking or transferring: the answer ends this. Hashing: the next slice does.
+  // A lease that was granted meanwhile comes back when its answer is dropped. Asking or transferring: the answer ends
+  // this. Hashing: the next slice does.
   if (ticket_ != 0) session_.worker().engine.cancel_lease(ticket_);
   if (ticket_ != 0 || state_ == State::kWantsLease) end();
 }

@@ -12,8 +12,9 @@
 
 namespace keyferry::gateway {
 
-/// BLOB.TCP_GET: length by BLOB.INFO on the client's channel, lease, BLOB.RDMA_GET, the bytes hashed in slices, then sent to the socket straight out of the
-/// lease (design: GET). Small values, and whatever the fabric's way refuses, go as BLOB.TCP_GET on a bulk connection. Belongs to the worker's thread.
+/// BLOB.TCP_GET: length by BLOB.INFO on the client's channel, lease, BLOB.RDMA_GET, the bytes hashed in slices, then
+/// sent to the socket straight out of the lease (design: GET). Small values, and whatever the fabric's way refuses, go
+/// as BLOB.TCP_GET on a bulk connection. Belongs to the worker's thread.
 class BlobGet final : public Operation, public upstream::ReplySink {
  public:
   BlobGet(Session& session, SlotTag tag, std::string key);

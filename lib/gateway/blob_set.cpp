@@ -22,8 +22,9 @@ BlobSet::BlobSet(Session& session, SlotTag tag, std::string key, std::uint64_t l
 
 void BlobSet::start() {
   auto& engine = session_.worker().engine;
-  ticket_ = engine.lease(session_.client().id, length_, patient_, session_.worker().loop,
-                         [self = shared_from_this(), this](base::Result<transfer::Loan> loan) { on_lease(std::move(loan)); });
+  ticket_ =
+      engine.lease(session_.client().id, length_, patient_, session_.worker().loop,
+                   [self = shared_from_this(), this](base::Result<transfer::Loan> loan) { on_lease(std::move(loan)); });
 }
 
 void BlobSet::on_lease(base::Result<transfer::Loan> loan) {
@@ -109,8 +110,9 @@ void BlobSet::receive_end() {
 }
 
 void BlobSet::send() {
-  session_.worker().engine.set(key_, crc_, std::move(loan_), session_.worker().loop,
-                               [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); });
+  session_.worker().engine.set(
+      key_, crc_, std::move(loan_), session_.worker().loop,
+      [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); });
 }
 
 void BlobSet::on_result(transfer::SetResult result) {
@@ -126,8 +128,11 @@ void BlobSet::on_result(transfer::SetResult result) {
       session_.reply(tag_, result.text + "\r\n");
       session_.finish_reply(tag_);
       break;
-    case Kind::kLost: session_.reply_error(tag_, "ERR keyferry: " + result.text + "; the value may have been stored"); break;
-    case Kind::kRepeat: break;
+    case Kind::kLost:
+      session_.reply_error(tag_, "ERR keyferry: " + result.text + "; the value may have been stored");
+      break;
+    case Kind::kRepeat:
+      break;
   }
   session_.operation_done(*this);
 }

@@ -10,12 +10,13 @@
 
 namespace keyferry::gateway {
 
-/// BLOB.TCP_SET of a large value: lease, the body read from the socket straight into it and hashed as it comes, BLOB.RDMA_SET with its checksum,
-/// reply (design: SET). Repeats as BLOB.TCP_SET from the lease where the fabric's way is refused. The loan is this operation's until it is handed
-/// to the engine. Belongs to the worker's thread.
+/// BLOB.TCP_SET of a large value: lease, the body read from the socket straight into it and hashed as it comes,
+/// BLOB.RDMA_SET with its checksum, reply (design: SET). Repeats as BLOB.TCP_SET from the lease where the fabric's way
+/// is refused. The loan is this operation's until it is handed to the engine. Belongs to the worker's thread.
 class BlobSet final : public Operation {
  public:
-  /// `patient` false: where no room is free now the value streams as BLOB.TCP_SET (its own client has replies to take first).
+  /// `patient` false: where no room is free now the value streams as BLOB.TCP_SET (its own client has replies to take
+  /// first).
   BlobSet(Session& session, SlotTag tag, std::string key, std::uint64_t length, bool patient);
 
   void start() override;

@@ -13,7 +13,9 @@ constexpr std::size_t kReadBytes = 256 * 1024;
 
 }  // namespace
 
-BulkSource BulkSource::whole(std::string bytes) { return {std::move(bytes), {}, false}; }
+BulkSource BulkSource::whole(std::string bytes) {
+  return {std::move(bytes), {}, false};
+}
 
 BulkSource BulkSource::stored(std::string_view key, transfer::Loan value) {
   std::string head;
@@ -24,9 +26,12 @@ BulkSource BulkSource::stored(std::string_view key, transfer::Loan value) {
   return {std::move(head), std::move(value), false};
 }
 
-BulkSource BulkSource::from_input() { return {{}, {}, true}; }
+BulkSource BulkSource::from_input() {
+  return {{}, {}, true};
+}
 
-BulkExchange::BulkExchange(Session& session, SlotTag tag, BulkSource source) : Operation(session), tag_(tag), source_(std::move(source)) {}
+BulkExchange::BulkExchange(Session& session, SlotTag tag, BulkSource source)
+    : Operation(session), tag_(tag), source_(std::move(source)) {}
 BulkExchange::~BulkExchange() = default;
 
 void BulkExchange::start() {
@@ -110,7 +115,8 @@ void BulkExchange::on_sent(std::error_code error) {
   sent_ = true;
   if (error) clean_ = false;
   if (replied_) return end(clean_, error_reply_ ? "refused" : "ok");
-  // The server may have answered and then closed (a length it does not accept): what it said is read before its silence is judged.
+  // The server may have answered and then closed (a length it does not accept): what it said is read before its silence
+  // is judged.
   read_reply();
 }
 
@@ -152,7 +158,9 @@ bool BulkExchange::take_reply(std::string_view bytes) {
   return true;
 }
 
-void BulkExchange::output_drained() { read_reply(); }
+void BulkExchange::output_drained() {
+  read_reply();
+}
 
 void BulkExchange::fail(std::string_view reason, bool may_have_run) {
   if (reply_begun_ && !session_.retract_reply(tag_)) {
@@ -172,11 +180,13 @@ void BulkExchange::fail(std::string_view reason, bool may_have_run) {
 void BulkExchange::end(bool clean, std::string_view outcome) {
   if (ended_) return;
   ended_ = true;
-  if (!counted_as_.empty()) session_.worker().metrics.count_transfer(counted_as_, outcome, outcome == "ok" ? moved_ : 0);
+  if (!counted_as_.empty())
+    session_.worker().metrics.count_transfer(counted_as_, outcome, outcome == "ok" ? moved_ : 0);
   release(clean && sent_ && replied_);
   source_.value = {};
   session_.finish_reply(tag_);
-  if (source_.input && !session_.closed() && session_.parser().error().empty()) return session_.continue_with(*this, rest_of_input());
+  if (source_.input && !session_.closed() && session_.parser().error().empty())
+    return session_.continue_with(*this, rest_of_input());
   session_.operation_done(*this);
 }
 

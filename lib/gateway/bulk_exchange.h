@@ -29,15 +29,17 @@ struct BulkSource {
   bool input = false;
 };
 
-/// One command on a connection of its own, from its first byte to its reply's last, through bounded memory in both directions: BLOB.TCP_* (the
-/// module blocks the connection meanwhile) and commands with arguments too large for a shared channel. What the client sends is read as the server takes it,
-/// what the server sends as the client takes it. Belongs to the worker's thread.
+/// One command on a connection of its own, from its first byte to its reply's last, through bounded memory in both
+/// directions: BLOB.TCP_* (the module blocks the connection meanwhile) and commands with arguments too large for a
+/// shared channel. What the client sends is read as the server takes it, what the server sends as the client takes it.
+/// Belongs to the worker's thread.
 class BulkExchange final : public Operation {
  public:
   BulkExchange(Session& session, SlotTag tag, BulkSource source);
   ~BulkExchange() override;
 
-  /// It repeats a transfer, or stands in for one: counted in transfers_total as path="tcp" of this operation ("set", "get"), and overlapping with other GETs.
+  /// It repeats a transfer, or stands in for one: counted in transfers_total as path="tcp" of this operation ("set",
+  /// "get"), and overlapping with other GETs.
   void count_as(std::string_view operation, bool get) {
     counted_as_ = operation;
     get_ = get;
@@ -78,7 +80,8 @@ class BulkExchange final : public Operation {
   bool reading_ = false;
   bool writing_ = false;
   bool ended_ = false;
-  /// From the client: the parser streams the command; bytes it has seen that are still in the input, lent to a write; whether they are the last.
+  /// From the client: the parser streams the command; bytes it has seen that are still in the input, lent to a write;
+  /// whether they are the last.
   bool streaming_ = false;
   std::size_t lent_ = 0;
   bool lent_last_ = false;

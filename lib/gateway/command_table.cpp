@@ -7,19 +7,23 @@ namespace keyferry::gateway {
 
 namespace {
 
-// This version multiplexes all clients of one protocol over shared connections, so what would change or hold such a connection for the
-// others is refused by name. The texts say what to do instead.
+// This version multiplexes all clients of one protocol over shared connections, so what would change or hold such a
+// connection for the others is refused by name. The texts say what to do instead.
 constexpr std::string_view kChangesConnection =
-    "ERR keyferry: this command changes or holds the connection it runs on, and this version shares its connections between clients; send it to "
+    "ERR keyferry: this command changes or holds the connection it runs on, and this version shares its connections "
+    "between clients; send it to "
     "the server directly";
 constexpr std::string_view kBlocks =
-    "ERR keyferry: blocking commands hold the connection they run on, and this version shares its connections between clients; send it to the "
+    "ERR keyferry: blocking commands hold the connection they run on, and this version shares its connections between "
+    "clients; send it to the "
     "server directly";
 constexpr std::string_view kRdmaFromSocket =
-    "ERR keyferry: BLOB.RDMA_* names memory of the caller, which a socket client has not registered here; use BLOB.TCP_SET and BLOB.TCP_GET, large "
+    "ERR keyferry: BLOB.RDMA_* names memory of the caller, which a socket client has not registered here; use "
+    "BLOB.TCP_SET and BLOB.TCP_GET, large "
     "values then travel by RDMA from the gateway's pool";
 constexpr std::string_view kIdentity =
-    "ERR keyferry: this version connects to the server as the one user of its configuration; AUTH is not available to local clients";
+    "ERR keyferry: this version connects to the server as the one user of its configuration; AUTH is not available to "
+    "local clients";
 
 struct Row {
   std::string_view name;
@@ -74,12 +78,16 @@ constexpr std::array kTable{
 constexpr std::size_t kLongestName = 15;
 
 static_assert(std::is_sorted(kTable.begin(), kTable.end(), [](const Row& a, const Row& b) { return a.name < b.name; }));
-static_assert(std::all_of(kTable.begin(), kTable.end(), [](const Row& row) { return row.name.size() <= kLongestName; }));
+static_assert(std::all_of(kTable.begin(), kTable.end(),
+                          [](const Row& row) { return row.name.size() <= kLongestName; }));
 
-char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+char upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
 
 bool has_option(std::span<const std::string_view> args, std::string_view option) {
-  return std::any_of(args.begin() + 1, args.end(), [option](std::string_view arg) { return equals_upper(arg, option); });
+  return std::any_of(args.begin() + 1, args.end(),
+                     [option](std::string_view arg) { return equals_upper(arg, option); });
 }
 
 // Whether the command blocks is in its arguments: the option stands before the keys, which STREAMS begins.
@@ -104,13 +112,16 @@ Classified classify(std::span<const std::string_view> args) {
     return reads_blocking(args) ? Classified{Route::kRefused, kBlocks} : Classified{};
   }
   if (equals_upper(name, "SCRIPT")) {
-    return has_option(args.first(std::min<std::size_t>(args.size(), 2)), "DEBUG") ? Classified{Route::kRefused, kChangesConnection} : Classified{};
+    return has_option(args.first(std::min<std::size_t>(args.size(), 2)), "DEBUG")
+               ? Classified{Route::kRefused, kChangesConnection}
+               : Classified{};
   }
   if (name.size() > kLongestName) return {};
   std::array<char, kLongestName> folded{};
   std::transform(name.begin(), name.end(), folded.begin(), upper);
   const std::string_view key(folded.data(), name.size());
-  const auto* row = std::lower_bound(kTable.begin(), kTable.end(), key, [](const Row& a, std::string_view b) { return a.name < b; });
+  const auto* row =
+      std::lower_bound(kTable.begin(), kTable.end(), key, [](const Row& a, std::string_view b) { return a.name < b; });
   if (row == kTable.end() || row->name != key) return {};
   return {row->route, row->refusal};
 }

@@ -25,8 +25,9 @@ struct Classified {
   std::string_view refusal;
 };
 
-/// Decides by name and arguments (args[0] is the name, any case). What the table does not know is ordinary: arity, unknown commands and ACL are the
-/// server's to judge. Only the arguments that are given are looked at, so the name alone is enough for most.
+/// Decides by name and arguments (args[0] is the name, any case). What the table does not know is ordinary: arity,
+/// unknown commands and ACL are the server's to judge. Only the arguments that are given are looked at, so the name
+/// alone is enough for most.
 Classified classify(std::span<const std::string_view> args);
 
 /// True if both are equal, ASCII letters in any case. `upper` must be upper case.

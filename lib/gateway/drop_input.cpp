@@ -20,9 +20,13 @@ std::shared_ptr<DropInput> DropInput::after_body_bytes(Session& session, std::ui
   return rest_of_stream(session);
 }
 
-std::shared_ptr<DropInput> DropInput::rest_of_stream(Session& session) { return std::make_shared<DropInput>(session); }
+std::shared_ptr<DropInput> DropInput::rest_of_stream(Session& session) {
+  return std::make_shared<DropInput>(session);
+}
 
-void DropInput::start() { drop(); }
+void DropInput::start() {
+  drop();
+}
 
 void DropInput::drop() {
   const resp::RequestParser::StreamStep step = session_.parser().stream(session_.input());
@@ -39,6 +43,8 @@ void DropInput::drop() {
   session_.read_input(kReadBytes, [self = shared_from_this(), this] { drop(); });
 }
 
-void DropInput::client_gone() { session_.operation_done(*this); }
+void DropInput::client_gone() {
+  session_.operation_done(*this);
+}
 
 }  // namespace keyferry::gateway

@@ -12,7 +12,8 @@ class DropInput final : public Operation {
  public:
   /// The parser has just offered the body: all of the command is still in the input.
   static std::shared_ptr<DropInput> whole_command(Session& session);
-  /// `taken` bytes of the offered body (and its CR LF) were consumed, and nothing of the command is in the input before the rest.
+  /// `taken` bytes of the offered body (and its CR LF) were consumed, and nothing of the command is in the input before
+  /// the rest.
   static std::shared_ptr<DropInput> after_body_bytes(Session& session, std::uint64_t taken);
   /// The parser streams the command already; the input begins where it has got to.
   static std::shared_ptr<DropInput> rest_of_stream(Session& session);
@@ -24,7 +25,6 @@ class DropInput final : public Operation {
 
  private:
   void drop();
-
 };
 
 }  // namespace keyferry::gateway

@@ -7,7 +7,8 @@
 
 namespace keyferry::gateway {
 
-Gateway::Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine, telemetry::Registry& metrics)
+Gateway::Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine,
+                 telemetry::Registry& metrics)
     : most_clients_(most_clients) {
   for (std::size_t i = 0; i < workers; ++i) workers_.push_back(std::make_unique<Worker>(i, options, engine, metrics));
 }
@@ -19,9 +20,9 @@ Gateway::~Gateway() {
 
 void Gateway::listen(const std::vector<ListenOptions>& listeners) {
   for (const ListenOptions& options : listeners) {
-    listeners_.push_back(std::make_unique<Listener>(workers_.front()->loop(), options, [this](base::Fd socket, std::string_view transport) {
-      place(std::move(socket), transport);
-    }));
+    listeners_.push_back(std::make_unique<Listener>(
+        workers_.front()->loop(), options,
+        [this](base::Fd socket, std::string_view transport) { place(std::move(socket), transport); }));
   }
 }
 
@@ -32,7 +33,8 @@ void Gateway::place(base::Fd socket, std::string_view transport) {
     static_cast<void>(::send(socket.get(), kText.data(), kText.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     return;
   }
-  const auto least = std::min_element(workers_.begin(), workers_.end(), [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
+  const auto least = std::min_element(workers_.begin(), workers_.end(),
+                                      [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
   (*least)->adopt(std::move(socket), next_id_++, transport);
 }
 

@@ -9,12 +9,13 @@
 
 namespace keyferry::gateway {
 
-/// The side of the daemon that local clients see: workers and listeners. Constructed, drained and destroyed by the main thread; listeners run on the first
-/// worker's thread and give each client to the worker that has the fewest (R43).
+/// The side of the daemon that local clients see: workers and listeners. Constructed, drained and destroyed by the main
+/// thread; listeners run on the first worker's thread and give each client to the worker that has the fewest (R43).
 class Gateway {
  public:
   /// Throws std::runtime_error if a listener can't be opened. `workers` >= 1, `most_clients` is limits.clients.
-  Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine, telemetry::Registry& metrics);
+  Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine,
+          telemetry::Registry& metrics);
   ~Gateway();
 
   void listen(const std::vector<ListenOptions>& listeners);

@@ -10,7 +10,8 @@
 
 namespace keyferry::gateway {
 
-/// What was read from a client and not used yet, in one piece. No memory while empty and idle, 16 KiB at first, more only on demand. Belongs to the worker's thread.
+/// What was read from a client and not used yet, in one piece. No memory while empty and idle, 16 KiB at first, more
+/// only on demand. Belongs to the worker's thread.
 class InputBuffer {
  public:
   static constexpr std::size_t kFirst = 16 * 1024;
@@ -20,7 +21,8 @@ class InputBuffer {
   /// Moves nothing, so that a read under way goes on into the room it was given.
   void consume(std::size_t bytes) { begin_ += bytes; }
 
-  /// Room to read into; moves what is there to the front first. Empty when the buffer is full. Not while a read is under way.
+  /// Room to read into; moves what is there to the front first. Empty when the buffer is full. Not while a read is
+  /// under way.
   base::MutableBytes room() {
     if (capacity_ == 0) grow(kFirst);
     if (begin_ != 0) {

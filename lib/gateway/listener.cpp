@@ -1,5 +1,6 @@
 #include "gateway/listener.h"
 
+#include <boost/asio.hpp>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <spdlog/spdlog.h>
@@ -7,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <boost/asio.hpp>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -24,8 +24,9 @@ constexpr int kAcceptsPerTurn = 64;
 constexpr base::Duration kRetry = std::chrono::milliseconds(100);
 
 std::runtime_error failure(const std::string& where, const std::string& step, int error) {
-  return std::runtime_error("cannot listen on " + where + ": " + step + ": " + std::strerror(error) +
-                            (error == EADDRINUSE ? " (another process listens there: stop it or change `listen`)" : ""));
+  return std::runtime_error(
+      "cannot listen on " + where + ": " + step + ": " + std::strerror(error) +
+      (error == EADDRINUSE ? " (another process listens there: stop it or change `listen`)" : ""));
 }
 
 base::Fd open_socket(const std::string& where, int family) {
@@ -61,12 +62,14 @@ base::Fd listen_unix(const ListenOptions& options) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (options.path.size() >= sizeof(address.sun_path)) {
-    throw std::runtime_error("cannot listen on " + options.path + ": the path is longer than " + std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+    throw std::runtime_error("cannot listen on " + options.path + ": the path is longer than " +
+                             std::to_string(sizeof(address.sun_path) - 1) + " bytes");
   }
   std::memcpy(address.sun_path, options.path.data(), options.path.size());
   struct stat existing {};
   if (::lstat(options.path.c_str(), &existing) == 0) {
-    if (!S_ISSOCK(existing.st_mode)) throw std::runtime_error("cannot listen on " + options.path + ": a file of another kind is there");
+    if (!S_ISSOCK(existing.st_mode))
+      throw std::runtime_error("cannot listen on " + options.path + ": a file of another kind is there");
     if (somebody_listens(address)) throw failure(options.path, "bind", EADDRINUSE);
     ::unlink(options.path.c_str());
   }
@@ -85,13 +88,15 @@ base::Fd listen_unix(const ListenOptions& options) {
 }  // namespace
 
 struct Listener::Impl : std::enable_shared_from_this<Impl> {
-  Impl(base::Loop& loop, const ListenOptions& listen_options, base::UniqueFunction<void(base::Fd, std::string_view)> on_accepted)
+  Impl(base::Loop& loop, const ListenOptions& listen_options,
+       base::UniqueFunction<void(base::Fd, std::string_view)> on_accepted)
       : options(listen_options), accepted(std::move(on_accepted)), descriptor(loop.context()), retry(loop) {}
 
   void wait() {
-    descriptor.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](const boost::system::error_code& error) {
-      if (!error && self->descriptor.is_open()) self->accept_some();
-    });
+    descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
+                          [self = shared_from_this()](const boost::system::error_code& error) {
+                            if (!error && self->descriptor.is_open()) self->accept_some();
+                          });
   }
 
   void accept_some() {
@@ -103,7 +108,8 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
         break;
       } else if (errno != EINTR && errno != ECONNABORTED) {
         // Out of descriptors or memory: the connection stays in the backlog until there are some again.
-        spdlog::error("accept: {}; clients wait (raise LimitNOFILE or limits.clients fits no more)", std::strerror(errno));
+        spdlog::error("accept: {}; clients wait (raise LimitNOFILE or limits.clients fits no more)",
+                      std::strerror(errno));
         retry.start(kRetry, [self = shared_from_this()] { self->wait(); });
         return;
       }
@@ -117,7 +123,8 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
   base::Timer retry;
 };
 
-Listener::Listener(base::Loop& loop, const ListenOptions& options, base::UniqueFunction<void(base::Fd, std::string_view)> accepted)
+Listener::Listener(base::Loop& loop, const ListenOptions& options,
+                   base::UniqueFunction<void(base::Fd, std::string_view)> accepted)
     : impl_(std::make_shared<Impl>(loop, options, std::move(accepted))) {
   base::Fd fd = options.path.empty() ? listen_tcp(options) : listen_unix(options);
   impl_->descriptor.assign(fd.release());

@@ -22,9 +22,11 @@ struct ListenOptions {
 /// A listening socket that hands on what connects. Lives on one loop's thread; constructed before that runs or on it.
 class Listener {
  public:
-  /// `accepted` gets each connected socket (non-blocking, close-on-exec) and "tcp" or "unix". Throws std::runtime_error that names address, cause and fix. A
-  /// leftover Unix socket that nobody listens on is replaced; one that somebody listens on is an error.
-  Listener(base::Loop& loop, const ListenOptions& options, base::UniqueFunction<void(base::Fd, std::string_view)> accepted);
+  /// `accepted` gets each connected socket (non-blocking, close-on-exec) and "tcp" or "unix". Throws std::runtime_error
+  /// that names address, cause and fix. A leftover Unix socket that nobody listens on is replaced; one that somebody
+  /// listens on is an error.
+  Listener(base::Loop& loop, const ListenOptions& options,
+           base::UniqueFunction<void(base::Fd, std::string_view)> accepted);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

@@ -18,9 +18,13 @@ void answer(Session& session, SlotTag tag, const std::string& bytes) {
   session.finish_reply(tag);
 }
 
-void answer_ok(Session& session, SlotTag tag) { answer(session, tag, "+OK\r\n"); }
+void answer_ok(Session& session, SlotTag tag) {
+  answer(session, tag, "+OK\r\n");
+}
 
-std::string wrong_arity(std::string_view command) { return "ERR wrong number of arguments for '" + std::string(command) + "' command"; }
+std::string wrong_arity(std::string_view command) {
+  return "ERR wrong number of arguments for '" + std::string(command) + "' command";
+}
 
 /// Names are what the server allows in CLIENT SETNAME: printable ASCII without blanks.
 bool is_clean_name(std::string_view name) {
@@ -84,7 +88,9 @@ void hello(Session& session, Args args, SlotTag tag) {
       if (!is_clean_name(name)) return session.reply_error(tag, kDirtyName);
       i += 2;
     } else if (equals_upper(args[i], "AUTH") && i + 2 < args.size()) {
-      return session.reply_error(tag, "ERR keyferry: this version connects to the server as the one user of its configuration; HELLO with AUTH is not available to local clients");
+      return session.reply_error(tag,
+                                 "ERR keyferry: this version connects to the server as the one user of its "
+                                 "configuration; HELLO with AUTH is not available to local clients");
     } else {
       return session.reply_error(tag, "ERR Syntax error in HELLO option '" + std::string(args[i]) + "'");
     }
@@ -101,7 +107,8 @@ void client_setinfo(Session& session, Args args, SlotTag tag) {
     return session.reply_error(tag, "ERR Unrecognized option '" + std::string(args[2]) + "'");
   }
   if (!is_clean_name(args[3])) {
-    return session.reply_error(tag, "ERR " + std::string(library_name ? "lib-name" : "lib-ver") + " cannot contain spaces, newlines or special characters.");
+    return session.reply_error(tag, "ERR " + std::string(library_name ? "lib-name" : "lib-ver") +
+                                        " cannot contain spaces, newlines or special characters.");
   }
   (library_name ? session.client().library_name : session.client().library_version).assign(args[3]);
   answer_ok(session, tag);
@@ -138,7 +145,8 @@ void client_command(Session& session, Args args, SlotTag tag) {
     return answer(session, tag, bytes);
   }
   session.reply_error(tag,
-                      "ERR keyferry: of CLIENT this version has SETINFO, SETNAME, GETNAME and ID; the rest concerns connections of the server, which are "
+                      "ERR keyferry: of CLIENT this version has SETINFO, SETNAME, GETNAME and ID; the rest concerns "
+                      "connections of the server, which are "
                       "shared here");
 }
 

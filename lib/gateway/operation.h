@@ -6,16 +6,17 @@ namespace keyferry::gateway {
 
 class Session;
 
-/// A command that is more than one message forwarded: it has a connection, a lease or the client's input for itself. Made and owned by its
-/// session, which starts it in program order; lives until it calls Session::operation_done(). Belongs to the worker's thread.
+/// A command that is more than one message forwarded: it has a connection, a lease or the client's input for itself.
+/// Made and owned by its session, which starts it in program order; lives until it calls Session::operation_done().
+/// Belongs to the worker's thread.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
   /// Keeps the session alive: an answer from another thread may come after the client has gone.
   explicit Operation(Session& session);
   virtual ~Operation();
   virtual void start() = 0;
-  /// The client is gone: nothing can be delivered any more. The operation gives back what it can at once and ends by operation_done() when
-  /// nothing it holds is under way.
+  /// The client is gone: nothing can be delivered any more. The operation gives back what it can at once and ends by
+  /// operation_done() when nothing it holds is under way.
   virtual void client_gone() = 0;
   /// What was queued for the client has left, so that there is room for more.
   virtual void output_drained() {}

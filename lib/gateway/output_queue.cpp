@@ -8,7 +8,8 @@ namespace keyferry::gateway {
 
 namespace {
 
-// Small replies are gathered in pieces of this size, so that a pipeline leaves in few spans and a written piece gives its memory back.
+// Small replies are gathered in pieces of this size, so that a pipeline leaves in few spans and a written piece gives
+// its memory back.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 }  // namespace
@@ -17,7 +18,8 @@ void OutputQueue::append(std::string_view bytes) {
   if (bytes.empty()) return;
   buffered_ += bytes.size();
   if (!items_.empty()) {
-    if (auto* last = std::get_if<Text>(&items_.back()); last != nullptr && !last->lent && last->bytes.size() + bytes.size() <= kPieceBytes) {
+    if (auto* last = std::get_if<Text>(&items_.back());
+        last != nullptr && !last->lent && last->bytes.size() + bytes.size() <= kPieceBytes) {
       last->bytes.append(bytes);
       return;
     }
@@ -66,7 +68,8 @@ void OutputQueue::written(std::size_t bytes) {
   while (bytes != 0) {
     Item& front = items_.front();
     auto* text = std::get_if<Text>(&front);
-    const std::size_t size = text != nullptr ? text->bytes.size() : static_cast<std::size_t>(std::get<Value>(front).value.length());
+    const std::size_t size =
+        text != nullptr ? text->bytes.size() : static_cast<std::size_t>(std::get<Value>(front).value.length());
     const std::size_t taken = std::min(bytes, size - front_written_);
     front_written_ += taken;
     bytes -= taken;

@@ -16,8 +16,9 @@
 
 namespace keyferry::gateway {
 
-/// What a client is to be sent, in order: text of our own and values that lie in the pool. The queue owns both until they are written; a value's
-/// lease goes back when its last byte was taken by the socket. Belongs to the worker's thread.
+/// What a client is to be sent, in order: text of our own and values that lie in the pool. The queue owns both until
+/// they are written; a value's lease goes back when its last byte was taken by the socket. Belongs to the worker's
+/// thread.
 class OutputQueue {
  public:
   void append(std::string_view bytes);

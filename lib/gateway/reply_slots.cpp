@@ -4,11 +4,16 @@ namespace keyferry::gateway {
 
 std::string_view name_of(CommandClass command_class) {
   switch (command_class) {
-    case CommandClass::kOrdinary: return "ordinary";
-    case CommandClass::kLocal: return "local";
-    case CommandClass::kTransferSet: return "transfer_set";
-    case CommandClass::kTransferGet: return "transfer_get";
-    case CommandClass::kBulk: return "bulk";
+    case CommandClass::kOrdinary:
+      return "ordinary";
+    case CommandClass::kLocal:
+      return "local";
+    case CommandClass::kTransferSet:
+      return "transfer_set";
+    case CommandClass::kTransferGet:
+      return "transfer_get";
+    case CommandClass::kBulk:
+      return "bulk";
   }
   return "unknown";
 }

@@ -20,8 +20,8 @@ enum class CommandClass : std::uint8_t { kOrdinary, kLocal, kTransferSet, kTrans
 inline constexpr std::size_t kCommandClasses = 5;
 std::string_view name_of(CommandClass command_class);
 
-/// Keeps a client's replies in the order of its commands (R9, R20): whatever order they are finished in, they reach the output in order, and each command has
-/// exactly one. Belongs to the worker's thread.
+/// Keeps a client's replies in the order of its commands (R9, R20): whatever order they are finished in, they reach the
+/// output in order, and each command has exactly one. Belongs to the worker's thread.
 class ReplySlots {
  public:
   explicit ReplySlots(OutputQueue& output) : output_(output) {}

@@ -41,7 +41,8 @@ resp::RequestLimits request_limits(const GatewayOptions& options) {
 Operation::Operation(Session& session) : session_(session), keep_(session.shared_from_this()) {}
 Operation::~Operation() = default;
 
-Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id, std::string_view listener_transport)
+Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id,
+                 std::string_view listener_transport)
     : worker_(worker),
       stream_(std::move(stream)),
       bytes_in_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", listener_transport})),
@@ -50,14 +51,18 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, st
       slots_(output_),
       last_active_(base::Clock::steady().now()) {
   client_.id = id;
-  output_.on_value_written([&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
+  output_.on_value_written(
+      [&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
 }
 
 Session::~Session() = default;
 
-void Session::start() { read_more(); }
+void Session::start() {
+  read_more();
+}
 
-// --- the input ---------------------------------------------------------------------------------------------------------------------------------
+// --- the input
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 void Session::read_more() {
   if (reading_ || closed_ || input_ended_ || closing_ || input_owner_ != nullptr) return;
@@ -80,7 +85,8 @@ void Session::read_more() {
 
 void Session::start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data) {
   reading_ = true;
-  stream_->async_read(buffers, [self = shared_from_this(), on_data = std::move(on_data)](std::error_code error, std::size_t bytes) mutable {
+  stream_->async_read(buffers, [self = shared_from_this(), on_data = std::move(on_data)](std::error_code error,
+                                                                                         std::size_t bytes) mutable {
     self->reading_ = false;
     if (self->closed_) return;
     if (error) {
@@ -99,8 +105,8 @@ void Session::start_read(std::span<const base::MutableBytes> buffers, base::Uniq
 
 void Session::on_end_of_input() {
   input_ended_ = true;
-  // As the server does: who closes while a command holds more than a place in a queue has given it up. Plain replies are still delivered, for
-  // scripts that send, close their side and read.
+  // As the server does: who closes while a command holds more than a place in a queue has given it up. Plain replies
+  // are still delivered, for scripts that send, close their side and read.
   if (!operations_.empty()) return close("closed by the client");
   process();
   if (slots_.open_count() == 0 && output_.empty()) return close("closed by the client");
@@ -123,7 +129,9 @@ bool Session::may_go_on() const {
   return !output_full() && slots_.open_count() < kMostOpenReplies && worker_.buffered < worker_.options.worker_buffer;
 }
 
-bool Session::output_full() const { return output_.buffered() + slots_.buffered() >= kHighWater; }
+bool Session::output_full() const {
+  return output_.buffered() + slots_.buffered() >= kHighWater;
+}
 
 /// One step of the parser. False: nothing more can be done now.
 bool Session::take_command() {
@@ -133,10 +141,16 @@ bool Session::take_command() {
     case Event::kNeedMore:
       if (input_.full() && !reading_) input_.grow(input_.capacity() * 2);
       return false;
-    case Event::kSkip: end_command(parser_.size()); return true;
-    case Event::kError: protocol_error(parser_.error()); return false;
-    case Event::kCommand: return dispatch(parser_.args(input), input.substr(0, parser_.size()));
-    case Event::kBody: return take_body();
+    case Event::kSkip:
+      end_command(parser_.size());
+      return true;
+    case Event::kError:
+      protocol_error(parser_.error());
+      return false;
+    case Event::kCommand:
+      return dispatch(parser_.args(input), input.substr(0, parser_.size()));
+    case Event::kBody:
+      return take_body();
   }
   return false;
 }
@@ -150,7 +164,8 @@ void Session::end_command(std::size_t bytes) {
 bool Session::dispatch(std::span<const std::string_view> args, std::string_view raw) {
   const Classified command = classify(args);
   switch (command.route) {
-    case Route::kOrdinary: return forward(args, raw);
+    case Route::kOrdinary:
+      return forward(args, raw);
     case Route::kRefused:
       refuse(command.refusal);
       end_command(raw.size());
@@ -162,7 +177,8 @@ bool Session::dispatch(std::span<const std::string_view> args, std::string_view 
       return true;
     }
     case Route::kBlobGet:
-    case Route::kBlobSet: break;
+    case Route::kBlobSet:
+      break;
   }
   const bool large = command.route == Route::kBlobGet && args.size() == 2;
   if (!operation_may_start(large)) return false;
@@ -171,10 +187,12 @@ bool Session::dispatch(std::span<const std::string_view> args, std::string_view 
   if (large) {
     operation = std::make_shared<BlobGet>(*this, slots_.open(CommandClass::kTransferGet, now), std::string(args[1]));
   } else {
-    // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module blocks it meanwhile.
+    // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
+    // blocks it meanwhile.
     std::string bytes;
     resp::append_command(bytes, args);
-    auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, now), BulkSource::whole(std::move(bytes)));
+    auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, now),
+                                                   BulkSource::whole(std::move(bytes)));
     exchange->count_as(command.route == Route::kBlobSet ? "set" : "get", false);
     operation = std::move(exchange);
   }
@@ -230,7 +248,8 @@ bool Session::take_body() {
   const bool set = command.route == Route::kBlobSet && parser_.argc() == 3 && parser_.body_index() == 2 &&
                    parser_.body_length() >= worker_.options.threshold;
   if (set && start_large_set()) return true;
-  auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, base::Clock::steady().now()), BulkSource::from_input());
+  auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, base::Clock::steady().now()),
+                                                 BulkSource::from_input());
   if (command.route == Route::kBlobSet) exchange->count_as("set", false);
   start_operation(std::move(exchange), true);
   return true;
@@ -248,7 +267,8 @@ bool Session::start_large_set() {
   }
   const std::span<const std::string_view> args = parser_.args(input_.view());
   const SlotTag tag = slots_.open(CommandClass::kTransferSet, base::Clock::steady().now());
-  start_operation(std::make_shared<BlobSet>(*this, tag, std::string(args[1]), parser_.body_length(), !has_undelivered()), true);
+  start_operation(
+      std::make_shared<BlobSet>(*this, tag, std::string(args[1]), parser_.body_length(), !has_undelivered()), true);
   return true;
 }
 
@@ -268,9 +288,12 @@ void Session::refuse_large(std::string_view text) {
   start_operation(DropInput::whole_command(*this), true);
 }
 
-// --- for operations ----------------------------------------------------------------------------------------------------------------------------
+// --- for operations
+// ----------------------------------------------------------------------------------------------------------------------------
 
-void Session::consume_input(std::size_t bytes) { input_.consume(bytes); }
+void Session::consume_input(std::size_t bytes) {
+  input_.consume(bytes);
+}
 
 void Session::read_input(std::size_t capacity, base::Task on_data) {
   if (reading_) {
@@ -299,7 +322,8 @@ void Session::input_done() {
 }
 
 void Session::operation_done(Operation& operation) {
-  const auto found = std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &operation; });
+  const auto found =
+      std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &operation; });
   if (found == operations_.end()) return;
   const std::shared_ptr<Operation> keep = *found;
   operations_.erase(found);
@@ -310,7 +334,8 @@ void Session::operation_done(Operation& operation) {
 }
 
 void Session::continue_with(Operation& old, std::shared_ptr<Operation> next) {
-  const auto found = std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &old; });
+  const auto found =
+      std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &old; });
   if (found == operations_.end() || closed_) return operation_done(old);
   const std::shared_ptr<Operation> keep = std::exchange(*found, next);
   if (input_owner_ == &old) input_owner_ = next.get();
@@ -327,14 +352,16 @@ void Session::advance_gets() {
 }
 
 upstream::Channel& Session::channel() {
-  if (!channel_ || (outstanding_ == 0 && (!channel_->accepts() || channel_protocol_ != client_.protocol || channel_->pending() != 0))) {
+  if (!channel_ || (outstanding_ == 0 &&
+                    (!channel_->accepts() || channel_protocol_ != client_.protocol || channel_->pending() != 0))) {
     channel_ = worker_.channels.pick(client_.protocol);
     channel_protocol_ = client_.protocol;
   }
   return *channel_;
 }
 
-// --- replies -----------------------------------------------------------------------------------------------------------------------------------
+// --- replies
+// -----------------------------------------------------------------------------------------------------------------------------------
 
 bool Session::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
   worker_.metrics.server_in.add(bytes.size());
@@ -413,7 +440,8 @@ void Session::account() {
   accounted_ = now;
 }
 
-// --- the output --------------------------------------------------------------------------------------------------------------------------------
+// --- the output
+// --------------------------------------------------------------------------------------------------------------------------------
 
 void Session::schedule_flush() {
   if (flush_scheduled_ || writing_ || closed_) return;
@@ -429,9 +457,9 @@ void Session::flush() {
   if (writing_ || closed_) return;
   if (output_.empty()) return after_output();
   writing_ = true;
-  stream_->async_write(output_.gather(base::Stream::kMaxSpans), [self = shared_from_this()](std::error_code error, std::size_t bytes) {
-    self->on_written(error, bytes);
-  });
+  stream_->async_write(
+      output_.gather(base::Stream::kMaxSpans),
+      [self = shared_from_this()](std::error_code error, std::size_t bytes) { self->on_written(error, bytes); });
 }
 
 void Session::on_written(std::error_code error, std::size_t bytes) {
@@ -487,12 +515,15 @@ void Session::tick(base::TimePoint now) {
     moved_mark_ = moved_;
     mark_time_ = now;
   } else if (now - mark_time_ >= worker_.options.stall) {
-    spdlog::info("client {} ({}): closed, it moved less than 64 KiB within limits.stall while memory or a connection waited for it", client_.id,
-                 stream_->peer());
+    spdlog::info(
+        "client {} ({}): closed, it moved less than 64 KiB within limits.stall while memory or a connection waited for "
+        "it",
+        client_.id, stream_->peer());
     return close("stalled");
   }
   const base::Duration idle_limit = worker_.options.client_idle;
-  if (idle_limit != base::Duration{} && idle() && now - last_active_ >= idle_limit) close("idle longer than limits.client_idle");
+  if (idle_limit != base::Duration{} && idle() && now - last_active_ >= idle_limit)
+    close("idle longer than limits.client_idle");
 }
 
 }  // namespace keyferry::gateway

@@ -17,9 +17,10 @@
 
 namespace keyferry::gateway {
 
-/// One local client. Executes its commands in program order, as the server would: ordinary commands are pipelined on one shared channel, a
-/// command that needs more (Operation) starts when everything before it is answered, and only consecutive large GETs overlap (design: Session).
-/// Belongs to its worker's thread. Owned by the worker; lives on after the client has gone until every reply it asked for has come.
+/// One local client. Executes its commands in program order, as the server would: ordinary commands are pipelined on
+/// one shared channel, a command that needs more (Operation) starts when everything before it is answered, and only
+/// consecutive large GETs overlap (design: Session). Belongs to its worker's thread. Owned by the worker; lives on
+/// after the client has gone until every reply it asked for has come.
 class Session final : public upstream::ReplySink, public std::enable_shared_from_this<Session> {
  public:
   /// What the client has told about itself; answered here, never sent upstream in this version.
@@ -31,7 +32,8 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
     std::string library_version;
   };
 
-  Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id, std::string_view listener_transport);
+  Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id,
+          std::string_view listener_transport);
   ~Session() override;
 
   void start();
@@ -45,7 +47,8 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   bool idle() const { return slots_.open_count() == 0 && output_.empty() && input_.size() == 0; }
   std::optional<base::TimePoint> oldest_request() const { return slots_.oldest(); }
 
-  // --- for operations and local commands -------------------------------------------------------------------------------------------------------
+  // --- for operations and local commands
+  // -------------------------------------------------------------------------------------------------------
 
   WorkerContext& worker() { return worker_; }
   ClientState& client() { return client_; }
@@ -71,10 +74,11 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   /// What was read and not used yet, for the operation that owns the input.
   std::string_view input() const { return input_.view(); }
   void consume_input(std::size_t bytes);
-  /// Reads more into the input; `on_data` runs when there is some. Not called when the client goes away: client_gone() is.
+  /// Reads more into the input; `on_data` runs when there is some. Not called when the client goes away: client_gone()
+  /// is.
   void read_input(std::size_t capacity, base::Task on_data);
-  /// Reads straight into memory that the caller keeps until the callback is gone, run or not. 0 bytes: something is in input() instead, a read of the
-  /// session's own having been under way.
+  /// Reads straight into memory that the caller keeps until the callback is gone, run or not. 0 bytes: something is in
+  /// input() instead, a read of the session's own having been under way.
   void read_into(std::vector<base::MutableBytes> memory, base::UniqueFunction<void(std::size_t)> on_data);
   /// The command's last byte was consumed: the session parses on.
   void input_done();
@@ -85,7 +89,8 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   /// A GET got, gave up or no longer needs its lease: the next one's turn.
   void advance_gets();
 
-  // --- ReplySink: ordinary commands on the shared channel --------------------------------------------------------------------------------------
+  // --- ReplySink: ordinary commands on the shared channel
+  // --------------------------------------------------------------------------------------
 
   bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) override;
   void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;

@@ -31,7 +31,8 @@ WorkerMetrics::WorkerMetrics(telemetry::Shard& its_shard, const GatewayOptions& 
       receive_set(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"set", "deliver"})) {
   for (std::size_t i = 0; i < kCommandClasses; ++i) {
     const auto command_class = static_cast<CommandClass>(i);
-    const std::string_view transport = command_class == CommandClass::kLocal ? "none" : std::string_view(options.transport);
+    const std::string_view transport =
+        command_class == CommandClass::kLocal ? "none" : std::string_view(options.transport);
     commands[i] = &shard.counter(telemetry::Metric::kCommandsTotal, {name_of(command_class), transport});
     command_seconds[i] = &shard.histogram(telemetry::Metric::kCommandSeconds, {name_of(command_class)});
   }
@@ -46,10 +47,12 @@ void WorkerMetrics::count_transfer(std::string_view op, std::string_view outcome
   if (bytes != 0) shard.counter(telemetry::Metric::kTransferBytesTotal, {op, "tcp"}).add(bytes);
 }
 
-void WorkerMetrics::count_mismatch() { shard.counter(telemetry::Metric::kChecksumMismatchTotal, {"get"}).add(); }
+void WorkerMetrics::count_mismatch() {
+  shard.counter(telemetry::Metric::kChecksumMismatchTotal, {"get"}).add();
+}
 
-/// Asks the server for its version, which HELLO's reply tells, once at the start and whenever no connection stands: so the worker finds the server again
-/// by itself.
+/// Asks the server for its version, which HELLO's reply tells, once at the start and whenever no connection stands: so
+/// the worker finds the server again by itself.
 class Worker::ServerProbe final : public upstream::ReplySink {
  public:
   explicit ServerProbe(WorkerContext& context) : context_(context) {}
@@ -98,17 +101,23 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       context_{loop_, options_.gateway, channels_, bulk_, engine, metrics_, {}},
       probe_(std::make_unique<ServerProbe>(context_)),
       timer_(loop_),
-      connections_open_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections, {options_.gateway.node, options_.gateway.transport, "open"})),
-      connections_connecting_(
-          metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections, {options_.gateway.node, options_.gateway.transport, "connecting"})),
-      connections_bulk_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections, {options_.gateway.node, options_.gateway.transport, "bulk"})) {
+      connections_open_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
+                                             {options_.gateway.node, options_.gateway.transport, "open"})),
+      connections_connecting_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
+                                                   {options_.gateway.node, options_.gateway.transport, "connecting"})),
+      connections_bulk_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
+                                             {options_.gateway.node, options_.gateway.transport, "bulk"})) {
   loop_.post([this] { start(); });
   thread_ = std::thread([this] { loop_.run("kf-worker-" + std::to_string(index_)); });
 }
 
-Worker::~Worker() { stop(); }
+Worker::~Worker() {
+  stop();
+}
 
-void Worker::start() { tick(); }
+void Worker::start() {
+  tick();
+}
 
 void Worker::adopt(base::Fd socket, std::uint64_t id, std::string_view transport) {
   clients_.fetch_add(1, std::memory_order_relaxed);

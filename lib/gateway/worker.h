@@ -23,9 +23,10 @@ struct WorkerOptions {
   std::size_t bulk_connections = 16;
 };
 
-/// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in stop(). adopt(), drain() and stop() may be
-/// called from any thread (they post). clients() is an atomic that listener and worker count and the listener reads to choose the least loaded;
-/// reaches_server() one that the worker writes each second and the admin thread reads.
+/// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in
+/// stop(). adopt(), drain() and stop() may be called from any thread (they post). clients() is an atomic that listener
+/// and worker count and the listener reads to choose the least loaded; reaches_server() one that the worker writes each
+/// second and the admin thread reads.
 class Worker {
  public:
   Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics);

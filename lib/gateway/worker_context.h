@@ -49,7 +49,8 @@ struct WorkerMetrics {
   telemetry::Histogram& receive_set;
 };
 
-/// What a worker lends to its sessions; all of it belongs to the worker's thread, but for the engine, which is called by messages.
+/// What a worker lends to its sessions; all of it belongs to the worker's thread, but for the engine, which is called
+/// by messages.
 struct WorkerContext {
   base::Loop& loop;
   const GatewayOptions& options;

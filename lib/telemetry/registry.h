@@ -11,7 +11,8 @@
 
 namespace keyferry::telemetry {
 
-/// A number with one writer (the thread of its shard) and one reader (the scrape). Relaxed: only the number itself is exchanged (R119).
+/// A number with one writer (the thread of its shard) and one reader (the scrape). Relaxed: only the number itself is
+/// exchanged (R119).
 class Counter {
  public:
   void add(std::uint64_t n = 1) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
@@ -21,7 +22,8 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// Like Counter, and may fall. Several shards' gauges of one name and label set are summed, or the largest is taken (kGaugeMax).
+/// Like Counter, and may fall. Several shards' gauges of one name and label set are summed, or the largest is taken
+/// (kGaugeMax).
 class Gauge {
  public:
   void set(double value) { value_.store(value, std::memory_order_relaxed); }
@@ -46,10 +48,12 @@ class Histogram {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One thread's own numbers. counter(), gauge() and histogram() find or make the series (a lock: call them once and keep the reference, which stays
-/// valid as long as the registry); label values stand in the order of the metric table. Another number of labels than the table has, or another
-/// kind of metric, is a mistake in the program: std::logic_error. Label values are bounded (R122): each is cut at 160 bytes, control characters
-/// and broken UTF-8 become '?', and once a metric has kMaxSeries label sets in a shard all further ones share the set whose values are "other".
+/// One thread's own numbers. counter(), gauge() and histogram() find or make the series (a lock: call them once and
+/// keep the reference, which stays valid as long as the registry); label values stand in the order of the metric table.
+/// Another number of labels than the table has, or another kind of metric, is a mistake in the program:
+/// std::logic_error. Label values are bounded (R122): each is cut at 160 bytes, control characters and broken UTF-8
+/// become '?', and once a metric has kMaxSeries label sets in a shard all further ones share the set whose values are
+/// "other".
 class Shard {
  public:
   static constexpr std::size_t kMaxSeries = 256;

@@ -60,4 +60,5 @@ def test_keyferryd_without_fabric_runs_on_tcp_and_says_so(stack):
     with stack.wire() as wire:
         round_trip_by_tcp(stack, wire)
     assert any(to == "tcp" for _, to, _ in reasons(stack)), reasons(stack)
-    assert "fabric" in stack.log()
+    provider = stack.options.config["fabric"]["provider"]
+    assert stack.metrics().total("transport_info", want=f"fabric-{provider}", have="tcp") == 1

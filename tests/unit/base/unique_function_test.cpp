@@ -29,7 +29,8 @@ TEST(UniqueFunction, DestroysItsCallableOnceWhereverItHasBeen) {
   for (int large = 0; large < 2; ++large) {
     {
       std::array<char, 200> ballast{};
-      UniqueFunction<void()> function = large == 0 ? UniqueFunction<void()>([token] {}) : UniqueFunction<void()>([token, ballast] { (void)ballast; });
+      UniqueFunction<void()> function =
+          large == 0 ? UniqueFunction<void()>([token] {}) : UniqueFunction<void()>([token, ballast] { (void)ballast; });
       UniqueFunction<void()> other = std::move(function);
       other = UniqueFunction<void()>();
       EXPECT_EQ(token.use_count(), 1);
@@ -41,7 +42,9 @@ TEST(UniqueFunction, DestroysItsCallableOnceWhereverItHasBeen) {
 }
 
 TEST(UniqueFunction, PassesArgumentsByMove) {
-  UniqueFunction<std::string(std::unique_ptr<std::string>)> function = [](std::unique_ptr<std::string> text) { return *text; };
+  UniqueFunction<std::string(std::unique_ptr<std::string>)> function = [](std::unique_ptr<std::string> text) {
+    return *text;
+  };
   EXPECT_EQ(function(std::make_unique<std::string>("moved")), "moved");
 }
 

@@ -7,10 +7,13 @@
 namespace keyferry::gateway {
 namespace {
 
-Classified of(std::vector<std::string_view> args) { return classify(args); }
+Classified of(std::vector<std::string_view> args) {
+  return classify(args);
+}
 
 TEST(CommandTable, WhatItDoesNotKnowIsOrdinarySoThatTheServerJudgesIt) {
-  for (const std::string_view name : {"GET", "SET", "NOSUCH", "COMMAND", "INFO", "EVAL", "a-name-longer-than-any-in-the-table", ""}) {
+  for (const std::string_view name :
+       {"GET", "SET", "NOSUCH", "COMMAND", "INFO", "EVAL", "a-name-longer-than-any-in-the-table", ""}) {
     EXPECT_EQ(of({name}).route, Route::kOrdinary) << name;
   }
 }
@@ -24,8 +27,9 @@ TEST(CommandTable, NamesAreFoundInAnyCase) {
 
 TEST(CommandTable, R7WhatChangesOrHoldsASharedConnectionIsRefusedWithAText) {
   for (const std::string_view name :
-       {"MULTI", "EXEC", "WATCH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "BLPOP", "BRPOP", "BLMOVE", "BLMPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMIN",
-        "BZPOPMAX", "MONITOR", "AUTH", "WAIT", "WAITAOF", "SYNC", "PSYNC", "REPLCONF", "ASKING", "READONLY", "READWRITE", "UNWATCH", "DISCARD"}) {
+       {"MULTI",  "EXEC",       "WATCH",    "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "BLPOP",   "BRPOP",  "BLMOVE",
+        "BLMPOP", "BRPOPLPUSH", "BZMPOP",   "BZPOPMIN",  "BZPOPMAX",   "MONITOR",    "AUTH",    "WAIT",   "WAITAOF",
+        "SYNC",   "PSYNC",      "REPLCONF", "ASKING",    "READONLY",   "READWRITE",  "UNWATCH", "DISCARD"}) {
     const Classified command = of({name});
     EXPECT_EQ(command.route, Route::kRefused) << name;
     EXPECT_TRUE(command.refusal.starts_with("ERR keyferry: ")) << name;

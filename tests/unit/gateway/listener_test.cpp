@@ -21,7 +21,9 @@ class ListenerTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
-  ListenOptions unix_socket(unsigned mode) { return {.host = {}, .port = 0, .path = (folder / "sock").string(), .mode = mode}; }
+  ListenOptions unix_socket(unsigned mode) {
+    return {.host = {}, .port = 0, .path = (folder / "sock").string(), .mode = mode};
+  }
   static std::string failure_of(base::Loop& loop, const ListenOptions& options) {
     try {
       const Listener listener(loop, options, [](base::Fd, std::string_view) {});

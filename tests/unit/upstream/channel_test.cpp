@@ -211,6 +211,23 @@ TEST_F(ChannelTest, ASinkThatIsFullOnASharedChannelRetiresIt) {
   EXPECT_EQ(sink.replies[2], "+two\r\n");
 }
 
+TEST_F(ChannelTest, ARetiredChannelStillSendsWhatItHadTakenBefore) {
+  sink.hold_after = 1;
+  sink.then = [&] {
+    // Taken while the channel was still good; the reply that this one is for then retires it.
+    if (sink.ended.size() == 1) sink.send(*channel, {"GET", "k"}, 2);
+  };
+  ask(1);
+  server.send_now(0, "+one\r\n");
+  run_until(loop, [&] { return channel->retired(); });
+  channel->resume();
+  run_ready(loop);
+  ASSERT_FALSE(channel->dead());
+  say("+two\r\n");
+  EXPECT_EQ(sink.replies[2], "+two\r\n");
+  EXPECT_TRUE(channel->dead());
+}
+
 TEST_F(ChannelTest, NoSinkIsCalledAfterTheChannelIsGone) {
   ask(2);
   channel.reset();
