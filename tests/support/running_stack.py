@@ -170,7 +170,7 @@ class Stack:
         """Every byte of the pool is free again: nothing leased, in flight or quarantined. What is not fails this test, and is not held against the next."""
 
         def busy():
-            return {state: count - self._lost.get(state, 0) for state, count in self.pool_bytes().items() if state not in ("free", "closed")}
+            return {state: max(0, count - self._lost.get(state, 0)) for state, count in self.pool_bytes().items() if state not in ("free", "closed")}
 
         try:
             wait_until(lambda: not any(busy().values()), "the pool to be free again", self.pool_bytes)
