@@ -110,6 +110,7 @@ Daemon::Daemon(const Options& options)
   engine.connect = connect_options(options_);
   engine.lanes = options_.transfer.lanes;
   engine.warm = options_.transfer.warm;
+  engine.orphan_grace = options_.transfer.orphan_grace;
   engine.pool_wait = options_.limits.pool_wait;
   engine.upstream_wait = options_.limits.upstream_wait;
   engine_ =

@@ -88,6 +88,7 @@ struct TransferOptions {
   std::uint64_t threshold = 0;
   std::size_t lanes = 0;
   std::size_t warm = 0;
+  base::Duration orphan_grace{};
   bool operator==(const TransferOptions&) const = default;
 };
 

@@ -88,7 +88,7 @@ void BlobGet::on_lease(base::Result<transfer::Loan> loan) {
     return end();
   }
   state_ = State::kLeased;
-  session_.worker().engine.get(
+  transfer_ = session_.worker().engine.get(
       key_, std::move(*loan), session_.worker().loop,
       [self = shared_from_this(), this](transfer::GetResult result) { on_result(std::move(result)); });
   session_.advance_gets();
@@ -165,7 +165,8 @@ void BlobGet::client_gone() {
   // A lease that was granted meanwhile comes back when its answer is dropped. Asking or transferring: the answer ends
   // this. Hashing: the next slice does.
   if (ticket_ != 0) session_.worker().engine.cancel_lease(ticket_);
-  if (ticket_ != 0 || state_ == State::kWantsLease) end();
+  if (ticket_ != 0 || state_ == State::kWantsLease) return end();
+  if (state_ == State::kLeased) session_.worker().engine.abandon_get(transfer_);
 }
 
 }  // namespace keyferry::gateway

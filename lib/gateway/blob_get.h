@@ -50,6 +50,8 @@ class BlobGet final : public Operation, public upstream::ReplySink {
   std::string info_;
   std::uint64_t length_ = 0;
   std::uint64_t ticket_ = 0;
+  /// The BLOB.RDMA_GET under way, while kLeased.
+  std::uint64_t transfer_ = 0;
   std::unique_ptr<transfer::Checker> checker_;
   base::TimePoint landed_at_{};
 };

@@ -12,7 +12,7 @@ namespace keyferry::transfer {
 /// never half of one.
 class Availability {
  public:
-  /// `no_fabric`: set for good if not empty.
+  /// `no_fabric`: the reason for good if not empty.
   explicit Availability(std::string no_fabric) : no_fabric_(std::move(no_fabric)) {
     if (!no_fabric_.empty()) local_.store(no_fabric_.c_str(), std::memory_order_release);
   }

@@ -53,7 +53,9 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
       : loop(engine_loop),
         options(std::move(engine_options)),
         fabric(the_fabric),
-        availability(the_fabric != nullptr ? std::string() : std::move(no_fabric_reason)),
+        availability(the_fabric != nullptr      ? std::string()
+                     : no_fabric_reason.empty() ? std::string("no_fabric")
+                                                : std::move(no_fabric_reason)),
         largest(largest_lease(memory)),
         pool(memory.bytes(), memory.region_bytes()),
         queue(pool, options.pool_wait),
@@ -308,8 +310,11 @@ void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& 
   });
 }
 
-void Engine::get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done) {
+std::uint64_t Engine::get(std::string key, Loan window, base::Executor& back,
+                          base::UniqueFunction<void(GetResult)> done) {
   auto transfer = std::make_unique<Transfer>();
+  const std::uint64_t number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
+  transfer->number = number;
   transfer->op = Op::kGet;
   transfer->key = std::move(key);
   transfer->loan = std::move(window);
@@ -317,6 +322,13 @@ void Engine::get(std::string key, Loan window, base::Executor& back, base::Uniqu
   transfer->get_done = std::move(done);
   impl_->loop.post([weak = std::weak_ptr(impl_), transfer = std::move(transfer)]() mutable {
     if (const auto impl = weak.lock()) impl->transfers->submit(std::move(transfer));
+  });
+  return number;
+}
+
+void Engine::abandon_get(std::uint64_t ticket) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), ticket] {
+    if (const auto impl = weak.lock()) impl->transfers->abandon(ticket);
   });
 }
 

@@ -27,6 +27,8 @@ struct EngineOptions {
   std::size_t warm = 1;
   base::Duration pool_wait = std::chrono::seconds(60);
   base::Duration upstream_wait = std::chrono::seconds(5);
+  /// For a GET whose client went away: how long its reply is waited for before it is fenced.
+  base::Duration orphan_grace = std::chrono::seconds(1);
   TrustErrorReplies trust_error_replies = TrustErrorReplies::kBeforeRma;
 };
 
@@ -104,7 +106,8 @@ struct GetResult {
 class Engine {
  public:
   /// `fabric` may be null (provider off, or not to be had): then every transfer is kRepeat with `no_fabric_reason`.
-  /// Fabric and memory outlive the engine.
+  /// Fabric, memory, metrics and loop outlive the engine, and every `back` outlives its answers. The engine is
+  /// destroyed on its loop's thread or after that has ended; loans may outlive it.
   Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason,
          memory::PoolMemory& memory, telemetry::Registry& metrics);
   ~Engine();
@@ -124,23 +127,29 @@ class Engine {
 
   /// Asks for memory for `length` bytes on behalf of one local client. Waits in order of arrival, at most pool_wait.
   /// `patient` false: an error at once where it would have to wait (a SET whose client has undelivered replies).
-  /// Answers with a ticket through the return value for cancel().
+  /// Returns a ticket for cancel_lease(). Error codes: EMSGSIZE could never fit, ETIMEDOUT no room within pool_wait,
+  /// EAGAIN no room now (not patient), ECANCELED the engine is stopping; the message is for the client.
   std::uint64_t lease(std::uint64_t client, std::uint64_t length, bool patient, base::Executor& back,
                       base::UniqueFunction<void(base::Result<Loan>)> done);
-  /// Gives up waiting for a lease; one that was granted already comes back by the Loan's own destruction.
+  /// Gives up waiting for a lease: `done` is destroyed unrun, unless its answer is on its way already; then the lease
+  /// comes back by the Loan's own destruction.
   void cancel_lease(std::uint64_t ticket);
 
   /// The loan holds the value; crc is the CRC-32C of all of it.
   void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
            base::UniqueFunction<void(SetResult)> done);
-  /// The loan is the window.
-  void get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done);
+  /// The loan is the window. Returns a ticket for abandon_get().
+  std::uint64_t get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done);
+  /// Nobody waits for that GET any more: its lease comes back at the reply, or after orphan_grace by a fence (R95). It
+  /// is answered all the same.
+  void abandon_get(std::uint64_t ticket);
 
   /// Lanes, pool and waiting transfers as JSON for /status.json; posted to `back`.
   void status(base::Executor& back, base::UniqueFunction<void(std::string)> done);
 
-  /// Closes the lanes, waits for the fences, deregisters. `done` is posted when no registration is left. No further
-  /// calls.
+  /// Closes the lanes, waits for the fences, deregisters. Everything that waits or runs is answered: leases with
+  /// ECANCELED, transfers as kRepeat("stopping") if nothing was sent, else kLost. `done` is posted when no registration
+  /// is left that could be closed. Later calls are answered in the same way.
   void stop(base::Executor& back, base::Task done);
 
  private:

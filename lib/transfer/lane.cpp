@@ -161,8 +161,13 @@ void Lane::fence(base::UniqueFunction<void(base::Result<void>)> confirmed) {
 }
 
 void Lane::interrupt(const char* reason, std::string text) {
-  // A reply that is here already wins (C8).
-  if (machine_.in(LaneState::kBusy) && done_ && !early_) finish({std::nullopt, reason, std::move(text)});
+  if (!machine_.in(LaneState::kBusy) || !done_) return;
+  if (early_) {
+    // A reply that is here already wins (C8), but the lane ends: its command was not written to the end.
+    broken_after_reply_ = std::move(text);
+    return deliver(*std::exchange(early_, std::nullopt));
+  }
+  finish({std::nullopt, reason, std::move(text)});
 }
 
 void Lane::retire() {

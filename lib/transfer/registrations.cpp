@@ -45,7 +45,7 @@ void Registrations::first_pass_answered(memory::RegionIndex region, base::Result
     failures_in_row_ = 0;
     pool_.region_registered(region);
     listener_.regions_moved();
-    if (registered_ == 1) listener_.first_registered();
+    if (!std::exchange(any_, true)) listener_.first_registered();
   } else {
     failed_.push_back(region);
     spdlog::error("fabric {}: region {} of {} ({} bytes each, {} registered so far) could not be registered: {}",
@@ -60,7 +60,7 @@ void Registrations::first_pass_answered(memory::RegionIndex region, base::Result
 }
 
 void Registrations::first_pass_done() {
-  if (registered_ == 0) {
+  if (!any_) {
     pool_.all_registered();
     spdlog::error("fabric {}: no region of the pool could be registered, so large values travel as BLOB.TCP_*",
                   fabric_.traits().provider);

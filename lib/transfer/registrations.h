@@ -74,6 +74,8 @@ class Registrations {
   std::vector<memory::RegionIndex> failed_;
   std::size_t failures_in_row_ = 0;
   std::size_t registered_ = 0;
+  /// One was registered at some time.
+  bool any_ = false;
   /// Calls to the fabric that have not been answered.
   std::size_t under_way_ = 0;
   bool stopping_ = false;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace keyferry::transfer {
@@ -65,6 +66,7 @@ Transfers::Transfers(Parts parts, const EngineOptions& options)
     : parts_(parts),
       node_(options.connect.address.text()),
       upstream_wait_(options.upstream_wait),
+      orphan_grace_(options.orphan_grace),
       trust_(options.trust_error_replies),
       timer_(parts.loop) {}
 
@@ -77,6 +79,23 @@ void Transfers::submit(Owned transfer) {
   queue_.push_back(std::move(transfer));
   dispatch();
   arm_timer();
+}
+
+void Transfers::abandon(std::uint64_t number) {
+  const auto waiting =
+      std::find_if(queue_.begin(), queue_.end(), [&](const Owned& one) { return one->number == number; });
+  if (waiting != queue_.end()) {
+    Owned transfer = std::move(*waiting);
+    queue_.erase(waiting);
+    return repeat(std::move(transfer), "abandoned");
+  }
+  const auto found = running_gets_.find(number);
+  if (found == running_gets_.end() || found->second.grace) return;
+  found->second.grace = std::make_unique<base::Timer>(parts_.loop);
+  found->second.grace->start(orphan_grace_, [lane = found->second.lane] {
+    if (const std::shared_ptr<Lane> self = lane.lock())
+      self->interrupt("abandoned", "nobody waits for this GET any more");
+  });
 }
 
 void Transfers::stop() {
@@ -125,6 +144,7 @@ void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
                             : set_command(transfer->key, transfer->loan.length(),
                                           transfer->sent_crc ? std::optional(transfer->crc) : std::nullopt, named);
   transfer->machine.move(TransferState::kPosted);
+  if (transfer->op == Op::kGet) running_gets_[transfer->number].lane = lane;
   parts_.book.posted(transfer->lease());
   Lane& at = *lane;
   at.exchange(std::move(command),
@@ -135,6 +155,7 @@ void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
 }
 
 void Transfers::replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply) {
+  running_gets_.erase(transfer->number);
   if (!reply.value) {
     ReplyOutcome lost;
     lost.text = node_ + ": " + reply.text;

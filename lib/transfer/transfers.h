@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/loop.h"
@@ -25,6 +26,8 @@ namespace keyferry::transfer {
 /// One BLOB.RDMA_SET or BLOB.RDMA_GET on its way. Owns the Loan until it ends.
 struct Transfer {
   Op op = Op::kSet;
+  /// Of a GET, for abandon(); 0 for a SET, which is never abandoned.
+  std::uint64_t number = 0;
   std::string key;
   std::uint32_t crc = 0;
   Loan loan;
@@ -61,6 +64,9 @@ class Transfers final : public LanePool::Listener {
   /// Before the first submit(); null without a fabric.
   void set_lanes(LanePool* lanes) { lanes_ = lanes; }
   void submit(std::unique_ptr<Transfer> transfer);
+  /// A GET that nobody waits for: answered at once if it is not on a lane yet, fenced if it is still there after
+  /// orphan_grace.
+  void abandon(std::uint64_t number);
   /// Everything that waits is answered; what runs is the lanes' to stop.
   void stop();
 
@@ -89,12 +95,20 @@ class Transfers final : public LanePool::Listener {
   void expire();
   void drain_queue(const char* reason);
 
+  /// A GET on a lane, and the end of its grace once it is abandoned.
+  struct Running {
+    std::weak_ptr<Lane> lane;
+    std::unique_ptr<base::Timer> grace;
+  };
+
   Parts parts_;
   std::string node_;
   base::Duration upstream_wait_;
+  base::Duration orphan_grace_;
   TrustErrorReplies trust_;
   LanePool* lanes_ = nullptr;
   std::deque<Owned> queue_;
+  std::unordered_map<std::uint64_t, Running> running_gets_;
   base::Timer timer_;
   bool armed_ = false;
   bool crc_supported_ = true;

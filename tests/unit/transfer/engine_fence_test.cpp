@@ -51,16 +51,7 @@ TEST(EngineFence, R88ALostConnectionQuarantinesTheLeaseUntilTheEndpointIsClosed)
 }
 
 TEST(EngineFence, R88ALateWriteMeetsNobodyElsesMemory) {
-  std::vector<NamedWindow> late;
-  Rig rig([&](ScriptedFabric&) {
-    return std::vector{Rig::lane()
-                           .answer([&](const Script::Command& command) {
-                             late = windows_of(command, 2);
-                             return "";
-                           })
-                           .close(),
-                       next_lane()};
-  });
+  Rig rig({Rig::lane().answer(say("")).close(), next_lane()});
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.start();
   EXPECT_EQ(rig.get("key", 2 * Rig::kRegion).kind, GetResult::Kind::kLost);
@@ -68,7 +59,8 @@ TEST(EngineFence, R88ALateWriteMeetsNobodyElsesMemory) {
   const std::string others = pattern((Rig::kRegions - 2) * Rig::kRegion, 5);
   const transfer::Loan loan = rig.lease_with(others);
   EXPECT_FALSE(rig.try_lease(1, false));
-  ASSERT_TRUE(write_windows(rig.fabric, late, std::string(2 * Rig::kRegion, '!')));
+  ASSERT_TRUE(
+      write_windows(rig.fabric, windows_of(rig.server.commands(0).back(), 2), std::string(2 * Rig::kRegion, '!')));
   EXPECT_EQ(Rig::bytes_of(loan), others);
   rig.fabric.release_held(Kind::kCloseEndpoint);
   rig.until_regions("free", 2);
@@ -176,24 +168,7 @@ TEST(EngineFence, C20AFenceThatFailsClosesTheRegionsForGood) {
 }
 
 TEST(EngineFence, WhereDeregistrationFencesTheRegionsAreFreeOnlyWithNewRegistrations) {
-  std::vector<NamedWindow> before;
-  std::vector<NamedWindow> after;
-  Rig rig(
-      [&](ScriptedFabric&) {
-        return std::vector{Rig::lane()
-                               .answer([&](const Script::Command& command) {
-                                 before = windows_of(command, 2);
-                                 return "";
-                               })
-                               .close(),
-                           Rig::lane()
-                               .answer([&](const Script::Command& command) {
-                                 after = windows_of(command, 2);
-                                 return "$-1\r\n";
-                               })
-                               .until_closed()};
-      },
-      {}, fenced_by_deregistration());
+  Rig rig({Rig::lane().answer(say("")).close(), next_lane()}, {}, fenced_by_deregistration());
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.fabric.set_answer(Kind::kDeregister, Answer::kHold);
   rig.start();
@@ -211,8 +186,8 @@ TEST(EngineFence, WhereDeregistrationFencesTheRegionsAreFreeOnlyWithNewRegistrat
   rig.fabric.release_held(Kind::kRegister);
   rig.until_regions("free", Rig::kRegions);
   EXPECT_EQ(rig.get("again", Rig::kRegions * Rig::kRegion).kind, GetResult::Kind::kMissing);
-  for (const NamedWindow& old : before) {
-    for (const NamedWindow& fresh : after) EXPECT_NE(old.rkey, fresh.rkey);
+  for (const NamedWindow& old : windows_of(rig.server.commands(0).back(), 2)) {
+    for (const NamedWindow& fresh : windows_of(rig.server.commands(1).back(), 2)) EXPECT_NE(old.rkey, fresh.rkey);
   }
 }
 

@@ -85,6 +85,22 @@ TEST(EngineStop, AReplyThatIsThereAlreadyWins) {
   expect_nothing_left(rig.fabric);
 }
 
+TEST(EngineStop, ItEndsWhileACommandCannotBeWritten) {
+  for (const bool early_reply : {true, false}) {
+    Script script = Rig::lane();
+    if (early_reply) script.hold().send("$-1\r\n");
+    Rig rig({script.hold().until_closed()});
+    rig.start();
+    const auto busy = rig.begin_get(std::string(std::size_t{16} << 20U, 'k'), rig.lease(10));
+    rig.fabric.wait_for_owed(1);
+    if (early_reply) rig.server.go();
+    rig.stop();
+    const GetResult::Kind kind = rig.result_of(busy).kind;
+    EXPECT_TRUE(kind == GetResult::Kind::kLost || (early_reply && kind == GetResult::Kind::kMissing));
+    expect_nothing_left(rig.fabric);
+  }
+}
+
 TEST(EngineStop, ItEndsWhileALaneIsDiallingOrShakingHands) {
   for (const Script& script : {Script().until_closed(), Script().handshake().until_closed()}) {
     Rig rig({script});

@@ -27,18 +27,18 @@ std::string checked_bytes(transfer::LandedValue value) {
 
 TEST(Engine, SetNamesTheValueAndItsChecksumSoThatTheServerReadsItWhole) {
   const std::string value = pattern(10000, 1);
-  std::string seen;
+  Shared<std::string> seen;
   Rig rig([&](ScriptedFabric& fabric) {
     return std::vector{Rig::lane()
                            .answer([&](const Script::Command& command) {
-                             seen = read_windows(fabric, windows_of(command, 5));
+                             seen.set(read_windows(fabric, windows_of(command, 5)));
                              return "+OK\r\n";
                            })
                            .until_closed()};
   });
   rig.start();
   EXPECT_EQ(rig.set("key", value).kind, SetResult::Kind::kStored);
-  EXPECT_EQ(seen, value);
+  EXPECT_EQ(seen.get(), value);
   const Script::Command command = rig.server.commands().back();
   EXPECT_EQ(
       std::vector(command.begin(), command.begin() + 5),
@@ -116,12 +116,12 @@ TEST(Engine, C5AddressesFollowTheRegistration) {
 
 TEST(Engine, C7AServerWithoutCrcGetsTheSameLeaseAgainWithoutIt) {
   const std::string value = pattern(5000, 4);
-  std::string seen;
+  Shared<std::string> seen;
   Rig rig([&](ScriptedFabric& fabric) {
     return std::vector{Rig::lane()
                            .answer(say("-ERR invalid rkey\r\n"))
                            .answer([&](const Script::Command& command) {
-                             seen = read_windows(fabric, windows_of(command, 3));
+                             seen.set(read_windows(fabric, windows_of(command, 3)));
                              return "+OK\r\n";
                            })
                            .answer(say("+OK\r\n"))
@@ -129,7 +129,7 @@ TEST(Engine, C7AServerWithoutCrcGetsTheSameLeaseAgainWithoutIt) {
   });
   rig.start();
   EXPECT_EQ(rig.set("key", value).kind, SetResult::Kind::kStored);
-  EXPECT_EQ(seen, value);
+  EXPECT_EQ(seen.get(), value);
   EXPECT_EQ(rig.status()["set_with_crc"], false);
   EXPECT_EQ(rig.set("next", value).kind, SetResult::Kind::kStored);
   const auto commands = rig.server.commands();
@@ -235,6 +235,17 @@ TEST(Engine, AReplyInPiecesIsOneReply) {
   ASSERT_EQ(result.kind, GetResult::Kind::kLanded);
   EXPECT_EQ(result.value.length, 5U);
   EXPECT_EQ(result.value.crc, 1U);
+}
+
+TEST(Engine, AReplyThatComesBeforeItsCommandIsWrittenWaitsForTheWrite) {
+  Rig rig({Rig::lane().hold().send("$-1\r\n").hold().until_closed()});
+  rig.start();
+  const auto slot = rig.begin_get(std::string(std::size_t{16} << 20U, 'k'), rig.lease(10));
+  rig.fabric.wait_for_owed(1);
+  rig.server.go();
+  EXPECT_EQ(rig.status()["lanes"][0]["state"], "busy");
+  rig.server.go();
+  EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
 }
 
 TEST(Engine, NoSessionOnALaneReplacesItAndRepeats) {

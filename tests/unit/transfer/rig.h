@@ -76,6 +76,24 @@ inline std::vector<NamedWindow> windows_of(const Script::Command& command, std::
   return list;
 }
 
+/// A value that the server's thread sets and the test reads.
+template <typename T>
+class Shared {
+ public:
+  void set(T value) {
+    const std::lock_guard guard(mutex_);
+    value_ = std::move(value);
+  }
+  T get() const {
+    const std::lock_guard guard(mutex_);
+    return value_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  T value_{};
+};
+
 /// What a server's DMA engine does: reads or writes the windows in order.
 inline std::string read_windows(const ScriptedFabric& fabric, const std::vector<NamedWindow>& windows) {
   std::string bytes;
