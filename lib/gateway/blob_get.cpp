@@ -29,7 +29,8 @@ void BlobGet::start() {
   resp::append_command(command, {"BLOB.INFO", key_, "LEN"});
   session_.worker().metrics.server_out.add(command.size());
   owes_reply_ = true;
-  session_.channel().send(command, *this, tag_);
+  channel_ = session_.channel();
+  channel_->send(command, *this, tag_);
 }
 
 bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {

@@ -47,6 +47,8 @@ class BlobGet final : public Operation, public upstream::ReplySink {
   State state_ = State::kAsking;
   bool gone_ = false;
   bool owes_reply_ = false;
+  /// Kept until it has answered: the session may choose another meanwhile.
+  std::shared_ptr<upstream::Channel> channel_;
   std::string info_;
   std::uint64_t length_ = 0;
   std::uint64_t ticket_ = 0;

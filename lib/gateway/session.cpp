@@ -109,8 +109,11 @@ void Session::on_end_of_input() {
   // are still delivered, for scripts that send, close their side and read.
   if (!operations_.empty()) return close("closed by the client");
   process();
-  if (slots_.open_count() == 0 && output_.empty()) return close("closed by the client");
-  close_after_output();
+}
+
+/// The client has closed its side and all that it asked for is answered and taken.
+void Session::close_if_over() {
+  if (input_ended_ && slots_.open_count() == 0 && operations_.empty() && output_.empty()) close("closed by the client");
 }
 
 void Session::process() {
@@ -123,6 +126,7 @@ void Session::process() {
   if (closed_ || input_owner_ != nullptr) return;
   if (!reading_) input_.shrink(4 * InputBuffer::kFirst);
   read_more();
+  close_if_over();
 }
 
 bool Session::may_go_on() const {
@@ -204,7 +208,7 @@ bool Session::dispatch(std::span<const std::string_view> args, std::string_view 
 bool Session::forward(std::span<const std::string_view> args, std::string_view raw) {
   if (!ordinary_may_start()) return false;
   const SlotTag tag = slots_.open(CommandClass::kOrdinary, base::Clock::steady().now());
-  upstream::Channel& to = channel();
+  upstream::Channel& to = *channel();
   ++outstanding_;
   if (parser_.is_inline()) {
     std::string bytes;
@@ -319,6 +323,8 @@ void Session::read_into(std::vector<base::MutableBytes> memory, base::UniqueFunc
 void Session::input_done() {
   input_owner_ = nullptr;
   last_active_ = base::Clock::steady().now();
+  // Its operation goes on without the input: reading on tells of a client that goes away.
+  if (!processing_) read_more();
 }
 
 void Session::operation_done(Operation& operation) {
@@ -351,13 +357,13 @@ void Session::advance_gets() {
   }
 }
 
-upstream::Channel& Session::channel() {
+const std::shared_ptr<upstream::Channel>& Session::channel() {
   if (!channel_ || (outstanding_ == 0 &&
                     (!channel_->accepts() || channel_protocol_ != client_.protocol || channel_->pending() != 0))) {
     channel_ = worker_.channels.pick(client_.protocol);
     channel_protocol_ = client_.protocol;
   }
-  return *channel_;
+  return channel_;
 }
 
 // --- replies
@@ -368,7 +374,7 @@ bool Session::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
   if (last) --outstanding_;
   if (closed_) return true;
   slots_.append(tag, bytes);
-  if (last) slots_.finish(tag);
+  if (last) finish_reply(tag);
   account();
   schedule_flush();
   if (output_.buffered() + slots_.buffered() > worker_.options.client_buffer) {
@@ -524,6 +530,8 @@ void Session::tick(base::TimePoint now) {
   const base::Duration idle_limit = worker_.options.client_idle;
   if (idle_limit != base::Duration{} && idle() && now - last_active_ >= idle_limit)
     close("idle longer than limits.client_idle");
+  // What waits for the worker's budget (limits.total_buffer) is woken by nothing of its own.
+  process();
 }
 
 }  // namespace keyferry::gateway

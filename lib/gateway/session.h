@@ -69,7 +69,7 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   void close_after_output();
 
   /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
-  upstream::Channel& channel();
+  const std::shared_ptr<upstream::Channel>& channel();
 
   /// What was read and not used yet, for the operation that owns the input.
   std::string_view input() const { return input_.view(); }
@@ -113,6 +113,7 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   void read_more();
   void start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data);
   void on_end_of_input();
+  void close_if_over();
   void schedule_flush();
   void flush();
   void on_written(std::error_code error, std::size_t bytes);
