@@ -288,7 +288,7 @@ def test_R95_a_client_that_dies_in_the_middle_of_a_delivery_gives_its_memory_bac
 
 @pytest.mark.parametrize(("op", "command"), [("get", GET), ("set", SET)])
 def test_R95_a_client_that_dies_while_the_server_moves_its_value_gives_its_memory_back(stack, op, command):
-    """The result is abandoned, not the transfer: the lease comes back at the reply, and a SET received whole is stored."""
+    """A GET that nobody waits for ends by a fence after its grace; a SET that was received whole runs to its reply and is stored."""
     store(stack, "victim", OLD)
     with stack.wire() as wire:
         with armed(stack, "pause-after", "5", "4000", on=command):
@@ -301,5 +301,20 @@ def test_R95_a_client_that_dies_while_the_server_moves_its_value_gives_its_memor
             wire.close()
             stack.wait_quiet()
     assert stored(stack, "victim", OLD, NEW) is (OLD if op == "get" else NEW)
+    with stack.wire() as wire:
+        works_again(stack, wire)
+
+
+def test_a_get_that_is_never_answered_is_fenced_when_its_client_leaves(stack):
+    store(stack, "victim", OLD)
+    fences = stack.metrics().total("fences_total")
+    with stack.wire() as wire:
+        with armed(stack, "never-answer", on=GET):
+            before = fired(stack)
+            wire.send("BLOB.TCP_GET", "victim")
+            wait_until(lambda: fired(stack) > before, "the transfer to begin")
+        wire.close()
+        wait_until(lambda: stack.metrics().total("fences_total") > fences, "the fence")
+        stack.wait_quiet()
     with stack.wire() as wire:
         works_again(stack, wire)
