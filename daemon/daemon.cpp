@@ -92,7 +92,7 @@ std::string_view wanted_name(Transport transport) {
 }  // namespace
 
 struct Daemon::Signals {
-  explicit Signals(boost::asio::io_context& context) : set(context, SIGTERM, SIGINT) {}
+  explicit Signals(boost::asio::io_context& context) : set(context, SIGTERM, SIGINT, SIGHUP) {}
   boost::asio::signal_set set;
 };
 
@@ -163,9 +163,7 @@ void Daemon::run() {
     spdlog::info("listening on {}", one.unix_path.empty() ? one.tcp.text() : one.unix_path);
   }
   gateway_->listen(listeners);
-  signals_->set.async_wait([this](const boost::system::error_code& error, int signal) {
-    if (!error) on_signal(signal);
-  });
+  wait_for_signal();
   watch_loops();
   loop_.run("keyferryd");
 }
@@ -284,7 +282,18 @@ void Daemon::watch_loops() {
   watch_timer_.start(kWatch, [this] { watch_loops(); });
 }
 
+void Daemon::wait_for_signal() {
+  signals_->set.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (!error) on_signal(signal);
+  });
+}
+
 void Daemon::on_signal(int signal) {
+  wait_for_signal();
+  if (signal == SIGHUP) {
+    spdlog::warn("SIGHUP: this version reads its configuration only at the start; restart it to change it");
+    return;
+  }
   if (stopping_) {
     spdlog::warn("second signal: what is left is dropped");
     loop_.stop();
@@ -293,9 +302,6 @@ void Daemon::on_signal(int signal) {
   stopping_ = true;
   spdlog::info("signal {}: draining, at most {} s", signal, base::seconds(options_.limits.drain));
   ::sd_notify(0, "STOPPING=1\nSTATUS=draining");
-  signals_->set.async_wait([this](const boost::system::error_code& error, int again) {
-    if (!error) on_signal(again);
-  });
   gateway_->drain(options_.limits.drain, loop_, [this] { stop_engine(); });
 }
 

@@ -38,6 +38,7 @@ class Daemon {
   std::string scrape();
   telemetry::Health ready() const;
   void status(telemetry::AdminHandlers::StatusDone done);
+  void wait_for_signal();
   void on_signal(int signal);
   void stop_engine();
 

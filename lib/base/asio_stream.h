@@ -3,6 +3,7 @@
 // Only for sources that already include Boost.Asio: a Stream over any Asio stream object (a socket, or TLS over one).
 
 #include <boost/asio.hpp>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
@@ -50,6 +51,11 @@ class AsioStream final : public Stream {
     object_->lowest_layer().close(ignored);
   }
   std::string peer() const override { return peer_; }
+  std::size_t unsent() const override {
+    int bytes = 0;
+    if (::ioctl(object_->lowest_layer().native_handle(), TIOCOUTQ, &bytes) != 0 || bytes < 0) return 0;
+    return static_cast<std::size_t>(bytes);
+  }
 
  private:
   auto completion(Handler handler) {

@@ -30,6 +30,8 @@ class Stream {
   virtual void async_write(std::span<const ConstBytes> buffers, Handler handler) = 0;
   /// Handlers under way run with std::errc::operation_canceled. Calling it again does nothing.
   virtual void close() = 0;
+  /// Bytes that were written and that the peer's side has not taken yet; 0 where that can't be told.
+  virtual std::size_t unsent() const { return 0; }
   /// The peer as a person writes it: 127.0.0.1:6379, [::1]:6379 or "unix".
   virtual std::string peer() const = 0;
 };

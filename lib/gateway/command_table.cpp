@@ -52,9 +52,11 @@ constexpr std::array kTable{
     Row{"DISCARD", Route::kRefused, kChangesConnection},
     Row{"EXEC", Route::kRefused, kChangesConnection},
     Row{"HELLO", Route::kLocal},
+    Row{"HOST:", Route::kHangUp},
     Row{"MONITOR", Route::kRefused, kChangesConnection},
     Row{"MULTI", Route::kRefused, kChangesConnection},
     Row{"PING", Route::kLocal},
+    Row{"POST", Route::kHangUp},
     Row{"PSUBSCRIBE", Route::kRefused, kChangesConnection},
     Row{"PSYNC", Route::kRefused, kChangesConnection},
     Row{"PUNSUBSCRIBE", Route::kRefused, kChangesConnection},
@@ -92,9 +94,11 @@ bool has_option(std::span<const std::string_view> args, std::string_view option)
 
 // Whether the command blocks is in its arguments: the option stands before the keys, which STREAMS begins.
 bool reads_blocking(std::span<const std::string_view> args) {
-  for (std::string_view arg : args.subspan(1)) {
-    if (equals_upper(arg, "STREAMS")) return false;
-    if (equals_upper(arg, "BLOCK")) return true;
+  for (std::size_t i = 1; i < args.size(); ++i) {
+    if (equals_upper(args[i], "STREAMS")) return false;
+    if (equals_upper(args[i], "BLOCK")) return true;
+    // The names of group and consumer are anything, "block" too.
+    if (equals_upper(args[i], "GROUP")) i += 2;
   }
   return false;
 }

@@ -17,6 +17,10 @@ enum class Route : std::uint8_t {
   kBlobGet,
   /// Refused with `refusal`; the connection lives (R7).
   kRefused,
+  /// A line of HTTP: the client is closed without a reply, as the server does, lest a web page drive it (cross-protocol
+  /// scripting). Never forwarded: it would
+  /// end a connection that others share.
+  kHangUp,
 };
 
 struct Classified {

@@ -170,7 +170,10 @@ void run_local(Session& session, Args args, SlotTag tag) {
   if (equals_upper(name, "HELLO")) return hello(session, args, tag);
   if (equals_upper(name, "CLIENT")) return client_command(session, args, tag);
   if (equals_upper(name, "SELECT")) return select(session, args, tag);
-  if (equals_upper(name, "RESET")) return reset(session, tag);
+  if (equals_upper(name, "RESET")) {
+    if (args.size() != 1) return session.reply_error(tag, wrong_arity("reset"));
+    return reset(session, tag);
+  }
   // QUIT: the one left in the table.
   answer_ok(session, tag);
   session.close_after_output();

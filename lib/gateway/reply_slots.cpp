@@ -40,6 +40,7 @@ void ReplySlots::append_value(SlotTag tag, transfer::CheckedValue value) {
     slot.begun = true;
     output_.append_value(std::move(value));
   } else {
+    value_bytes_ += value.length();
     slot.value = std::move(value);
   }
 }
@@ -49,6 +50,7 @@ bool ReplySlots::retract(SlotTag tag) {
   if (slot.begun) return false;
   buffered_ -= slot.bytes.size();
   slot.bytes.clear();
+  if (slot.value) value_bytes_ -= slot.value->length();
   slot.value.reset();
   return true;
 }
@@ -74,6 +76,7 @@ void ReplySlots::drain() {
     }
     if (next.value) {
       next.begun = true;
+      value_bytes_ -= next.value->length();
       output_.append_value(std::move(*next.value));
       next.value.reset();
     }
@@ -89,6 +92,7 @@ void ReplySlots::clear() {
   first_ += slots_.size();
   slots_.clear();
   buffered_ = 0;
+  value_bytes_ = 0;
 }
 
 }  // namespace keyferry::gateway

@@ -20,8 +20,15 @@ namespace {
 // A client whose replies queue beyond this is not served further until it has taken them (R31).
 constexpr std::size_t kHighWater = base::kMiB;
 // Commands of one client in flight on a shared channel, so that one pipeline can't fill it for the others.
-constexpr std::size_t kMostOpenReplies = 1024;
+constexpr std::size_t kMostOpenReplies = 256;
+// The longest reply that a shared channel delivers whole; a longer one is paused when its client does not take it.
+constexpr std::size_t kLongReply = 64 * base::kKiB;
 constexpr std::size_t kMostOverlappingGets = 4;
+// A command up to this size is read whole before a connection is asked for, so that a client that stops in the middle
+// of one holds nothing that others need.
+constexpr std::size_t kReadWhole = base::kMiB;
+// A larger command does not go by a shared channel (R33).
+constexpr std::size_t kMostShared = 64 * base::kKiB + 512;
 // What a client may send ahead while its earlier commands are carried out.
 constexpr std::size_t kReadAhead = 64 * base::kKiB;
 // Less than this within limits.stall is no progress.
@@ -30,16 +37,13 @@ constexpr std::uint64_t kStallBytes = 64 * base::kKiB;
 resp::RequestLimits request_limits(const GatewayOptions& options) {
   resp::RequestLimits limits;
   limits.max_bulk = options.value_max;
-  limits.max_command_bytes = options.client_buffer;
+  limits.max_command_bytes = std::min<std::uint64_t>(kReadWhole, options.client_buffer);
   // "Longer than": a value of exactly the threshold must be offered as a body.
   limits.body_threshold = std::min<std::uint64_t>(limits.body_threshold, options.threshold - 1);
   return limits;
 }
 
 }  // namespace
-
-Operation::Operation(Session& session) : session_(session), keep_(session.shared_from_this()) {}
-Operation::~Operation() = default;
 
 Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id,
                  std::string_view listener_transport)
@@ -124,13 +128,19 @@ void Session::process() {
   }
   processing_ = false;
   if (closed_ || input_owner_ != nullptr) return;
-  if (!reading_) input_.shrink(4 * InputBuffer::kFirst);
+  if (!reading_) {
+    input_.shrink(4 * InputBuffer::kFirst);
+    account();
+  }
   read_more();
   close_if_over();
 }
 
 bool Session::may_go_on() const {
-  return !output_full() && slots_.open_count() < kMostOpenReplies && worker_.buffered < worker_.options.worker_buffer;
+  // All replies under way must fit into what may be queued for this client (limits.client_buffer).
+  const std::size_t most_open =
+      std::clamp<std::size_t>(worker_.options.client_buffer / kLongReply, 1, kMostOpenReplies);
+  return !output_full() && slots_.open_count() < most_open && worker_.buffered < worker_.options.worker_buffer;
 }
 
 bool Session::output_full() const {
@@ -141,9 +151,11 @@ bool Session::output_full() const {
 bool Session::take_command() {
   using Event = resp::RequestParser::Event;
   const std::string_view input = input_.view();
-  switch (parser_.parse(input)) {
+  Event event = parser_.parse(input);
+  while (event == Event::kBody && reads_whole()) event = parser_.parse(input);
+  switch (event) {
     case Event::kNeedMore:
-      if (input_.full() && !reading_) input_.grow(input_.capacity() * 2);
+      make_room();
       return false;
     case Event::kSkip:
       end_command(parser_.size());
@@ -157,6 +169,27 @@ bool Session::take_command() {
       return take_body();
   }
   return false;
+}
+
+/// Whether the large argument that the parser has just offered is read like any other: not the value of a large SET,
+/// and not what exceeds kReadWhole.
+bool Session::reads_whole() {
+  if (parser_.must_stream()) return false;
+  if (parser_.body_length() < worker_.options.threshold) return true;
+  const std::span<const std::string_view> args = parser_.args(input_.view());
+  return args.empty() || classify(args).route != Route::kBlobSet;
+}
+
+/// For a command that is longer than the input buffer; at most kReadWhole, and within limits.total_buffer.
+void Session::make_room() {
+  if (!input_.full() || reading_) return;
+  if (worker_.buffered + input_.capacity() > worker_.options.worker_buffer) {
+    const SlotTag tag = slots_.open(CommandClass::kLocal, base::Clock::steady().now());
+    reply_error(tag, "ERR keyferry: no memory to read this command: limits.total_buffer is reached");
+    return close_after_output();
+  }
+  input_.grow(input_.capacity() * 2);
+  account();
 }
 
 void Session::end_command(std::size_t bytes) {
@@ -174,6 +207,9 @@ bool Session::dispatch(std::span<const std::string_view> args, std::string_view 
       refuse(command.refusal);
       end_command(raw.size());
       return true;
+    case Route::kHangUp:
+      close("it sent a line of HTTP");
+      return false;
     case Route::kLocal: {
       const SlotTag tag = slots_.open(CommandClass::kLocal, base::Clock::steady().now());
       run_local(*this, args, tag);
@@ -182,30 +218,39 @@ bool Session::dispatch(std::span<const std::string_view> args, std::string_view 
     }
     case Route::kBlobGet:
     case Route::kBlobSet:
-      break;
+      return start_blob(command.route, args, raw);
   }
-  const bool large = command.route == Route::kBlobGet && args.size() == 2;
-  if (!operation_may_start(large)) return false;
-  const base::TimePoint now = base::Clock::steady().now();
-  std::shared_ptr<Operation> operation;
-  if (large) {
-    operation = std::make_shared<BlobGet>(*this, slots_.open(CommandClass::kTransferGet, now), std::string(args[1]));
-  } else {
-    // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
-    // blocks it meanwhile.
-    std::string bytes;
-    resp::append_command(bytes, args);
-    auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, now),
-                                                   BulkSource::whole(std::move(bytes)));
-    exchange->count_as(command.route == Route::kBlobSet ? "set" : "get", false);
-    operation = std::move(exchange);
-  }
+  return false;
+}
+
+bool Session::start_blob(Route route, std::span<const std::string_view> args, std::string_view raw) {
+  const bool large = route == Route::kBlobGet && args.size() == 2;
+  // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
+  // blocks it meanwhile.
+  if (!large) return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");
+  if (!operation_may_start(true)) return false;
+  const SlotTag tag = slots_.open(CommandClass::kTransferGet, base::Clock::steady().now());
+  auto operation = std::make_shared<BlobGet>(*this, tag, std::string(args[1]));
   end_command(raw.size());
   start_operation(std::move(operation), false);
   return true;
 }
 
+/// A whole command on a connection of its own. `counted_as`: see BulkExchange::count_as; empty for ordinary commands.
+bool Session::forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as) {
+  if (!operation_may_start(false)) return false;
+  std::string bytes;
+  resp::append_command(bytes, args);
+  const SlotTag tag = slots_.open(CommandClass::kBulk, base::Clock::steady().now());
+  auto exchange = std::make_shared<BulkExchange>(*this, tag, BulkSource::whole(std::move(bytes)));
+  if (!counted_as.empty()) exchange->count_as(counted_as, false);
+  end_command(raw.size());
+  start_operation(std::move(exchange), false);
+  return true;
+}
+
 bool Session::forward(std::span<const std::string_view> args, std::string_view raw) {
+  if (raw.size() > kMostShared) return forward_alone(args, raw, {});
   if (!ordinary_may_start()) return false;
   const SlotTag tag = slots_.open(CommandClass::kOrdinary, base::Clock::steady().now());
   upstream::Channel& to = *channel();
@@ -243,6 +288,10 @@ bool Session::take_body() {
   if (command.route == Route::kRefused) {
     refuse_large(command.refusal);
     return true;
+  }
+  if (command.route == Route::kHangUp) {
+    close("it sent a line of HTTP");
+    return false;
   }
   if (command.route == Route::kLocal) {
     refuse_large("ERR keyferry: an argument of this command is too long");
@@ -350,10 +399,18 @@ void Session::continue_with(Operation& old, std::shared_ptr<Operation> next) {
 }
 
 void Session::advance_gets() {
+  // One client's values take at most a quarter of the pool until it has read them, or one value: who reads slowly must
+  // not starve the others.
+  const std::uint64_t share = worker_.engine.largest_value() / 2;
+  std::uint64_t held = output_.value_bytes() + slots_.value_bytes();
   // Copied: asking may end an operation at once, which changes the list.
   for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) {
-    if (operation->wants_lease()) operation->ask_for_lease();
+    if (operation->wants_lease()) {
+      if (held != 0 && held + operation->lease_bytes() > share) return;
+      operation->ask_for_lease();
+    }
     if (!operation->past_lease()) return;
+    held += operation->lease_bytes();
   }
 }
 
@@ -441,7 +498,8 @@ void Session::close_after_output() {
 }
 
 void Session::account() {
-  const std::uint64_t now = output_.buffered() + slots_.buffered();
+  const std::uint64_t input = input_.capacity() > InputBuffer::kFirst ? input_.capacity() : 0;
+  const std::uint64_t now = output_.buffered() + slots_.buffered() + input;
   worker_.buffered += now - accounted_;
   accounted_ = now;
 }
@@ -492,6 +550,7 @@ void Session::after_output() {
     channel_->resume();
   }
   for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) operation->output_drained();
+  advance_gets();
   process();
 }
 
@@ -517,8 +576,10 @@ void Session::tick(base::TimePoint now) {
   if (closed_) return;
   const bool holds_something = output_.holds_value() || !operations_.empty() || channel_paused_;
   const bool waited_for = (writing_ && holds_something) || (input_owner_ != nullptr && reading_);
-  if (!waited_for || moved_ - moved_mark_ >= kStallBytes || mark_time_ == base::TimePoint{}) {
-    moved_mark_ = moved_;
+  // What lies in the kernel's send buffer was not taken by the client: that has room in steps of megabytes only.
+  const std::uint64_t moved = waited_for ? moved_ - std::min<std::uint64_t>(moved_, stream_->unsent()) : moved_;
+  if (!waited_for || moved >= moved_mark_ + kStallBytes || mark_time_ == base::TimePoint{}) {
+    moved_mark_ = moved;
     mark_time_ = now;
   } else if (now - mark_time_ >= worker_.options.stall) {
     spdlog::info(

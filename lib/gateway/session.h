@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/stream.h"
+#include "gateway/command_table.h"
 #include "gateway/input_buffer.h"
 #include "gateway/operation.h"
 #include "gateway/output_queue.h"
@@ -100,6 +101,10 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   bool may_go_on() const;
   bool take_command();
   bool take_body();
+  bool reads_whole();
+  void make_room();
+  bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
   bool dispatch(std::span<const std::string_view> args, std::string_view raw);
   bool forward(std::span<const std::string_view> args, std::string_view raw);
   bool ordinary_may_start() const;

@@ -36,6 +36,11 @@ TEST(CommandTable, R7WhatChangesOrHoldsASharedConnectionIsRefusedWithAText) {
   }
 }
 
+TEST(CommandTable, ALineOfHttpEndsTheClientThatSentItAndIsNeverForwarded) {
+  EXPECT_EQ(of({"POST", "/", "HTTP/1.1"}).route, Route::kHangUp);
+  EXPECT_EQ(of({"host:", "localhost"}).route, Route::kHangUp);
+}
+
 TEST(CommandTable, RdmaCommandsFromASocketNameTheTcpForm) {
   for (const std::string_view name : {"BLOB.RDMA_HELLO", "BLOB.RDMA_GET", "BLOB.RDMA_SET"}) {
     EXPECT_EQ(of({name}).route, Route::kRefused) << name;
@@ -47,7 +52,8 @@ TEST(CommandTable, StreamReadsAreRefusedOnlyWhenTheyBlock) {
   EXPECT_EQ(of({"XREAD", "COUNT", "1", "STREAMS", "s", "0"}).route, Route::kOrdinary);
   EXPECT_EQ(of({"xread", "block", "0", "streams", "s", "$"}).route, Route::kRefused);
   EXPECT_EQ(of({"XREADGROUP", "GROUP", "g", "c", "BLOCK", "5", "STREAMS", "s", ">"}).route, Route::kRefused);
-  // A stream that is named so is a key, not the option.
+  // A group, a consumer or a stream that is named so is not the option.
+  EXPECT_EQ(of({"XREADGROUP", "GROUP", "block", "BLOCK", "STREAMS", "s", ">"}).route, Route::kOrdinary);
   EXPECT_EQ(of({"XREAD", "STREAMS", "BLOCK", "0"}).route, Route::kOrdinary);
 }
 
