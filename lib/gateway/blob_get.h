@@ -25,7 +25,6 @@ class BlobGet final : public Operation, public upstream::ReplySink {
   bool is_get() const override { return true; }
   bool wants_lease() const override { return state_ == State::kWantsLease; }
   void ask_for_lease() override;
-  std::uint64_t lease_bytes() const override { return length_; }
   bool past_lease() const override { return state_ >= State::kLeased; }
 
   bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) override;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 namespace keyferry::gateway {
@@ -27,8 +26,6 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// For GETs: it waits for its turn to ask for a lease; every earlier one holds its own or needs none.
   virtual bool wants_lease() const { return false; }
   virtual void ask_for_lease() {}
-  /// For GETs: bytes of the lease it waits for or holds.
-  virtual std::uint64_t lease_bytes() const { return 0; }
   /// For GETs: later ones may ask now.
   virtual bool past_lease() const { return true; }
 

@@ -28,7 +28,7 @@ void OutputQueue::append(std::string_view bytes) {
 }
 
 void OutputQueue::append_value(transfer::CheckedValue value) {
-  value_bytes_ += value.length();
+  ++values_;
   std::string header;
   resp::append_bulk_header(header, value.length());
   append(header);
@@ -76,7 +76,7 @@ void OutputQueue::written(std::size_t bytes) {
     if (text != nullptr) buffered_ -= taken;
     if (front_written_ != size) return;
     if (text == nullptr) {
-      value_bytes_ -= size;
+      --values_;
       if (observer_) observer_(base::Clock::steady().now() - std::get<Value>(front).since);
     }
     front_written_ = 0;
@@ -86,8 +86,7 @@ void OutputQueue::written(std::size_t bytes) {
 
 void OutputQueue::clear() {
   items_.clear();
-  front_written_ = buffered_ = 0;
-  value_bytes_ = 0;
+  front_written_ = buffered_ = values_ = 0;
 }
 
 }  // namespace keyferry::gateway

@@ -29,9 +29,9 @@ class OutputQueue {
   /// Bytes held in memory of the process; what lies in the pool is bounded by the pool and not counted.
   std::size_t buffered() const { return buffered_; }
   /// True while a value of the pool waits for the client.
-  bool holds_value() const { return value_bytes_ != 0; }
-  /// Bytes of the pool's values that wait for the client.
-  std::uint64_t value_bytes() const { return value_bytes_; }
+  bool holds_value() const { return values_ != 0; }
+  /// Values of the pool that wait for the client.
+  std::size_t values() const { return values_; }
 
   /// The next bytes to write, as spans that stay valid until written().
   std::span<const base::ConstBytes> gather(std::size_t most_spans);
@@ -60,7 +60,7 @@ class OutputQueue {
   /// Bytes of the first item that were written already.
   std::size_t front_written_ = 0;
   std::size_t buffered_ = 0;
-  std::uint64_t value_bytes_ = 0;
+  std::size_t values_ = 0;
   std::vector<base::ConstBytes> spans_;
   base::UniqueFunction<void(base::Duration)> observer_;
 };

@@ -40,7 +40,7 @@ void ReplySlots::append_value(SlotTag tag, transfer::CheckedValue value) {
     slot.begun = true;
     output_.append_value(std::move(value));
   } else {
-    value_bytes_ += value.length();
+    ++values_;
     slot.value = std::move(value);
   }
 }
@@ -50,7 +50,7 @@ bool ReplySlots::retract(SlotTag tag) {
   if (slot.begun) return false;
   buffered_ -= slot.bytes.size();
   slot.bytes.clear();
-  if (slot.value) value_bytes_ -= slot.value->length();
+  if (slot.value) --values_;
   slot.value.reset();
   return true;
 }
@@ -76,7 +76,7 @@ void ReplySlots::drain() {
     }
     if (next.value) {
       next.begun = true;
-      value_bytes_ -= next.value->length();
+      --values_;
       output_.append_value(std::move(*next.value));
       next.value.reset();
     }
@@ -92,7 +92,7 @@ void ReplySlots::clear() {
   first_ += slots_.size();
   slots_.clear();
   buffered_ = 0;
-  value_bytes_ = 0;
+  values_ = 0;
 }
 
 }  // namespace keyferry::gateway

@@ -40,8 +40,8 @@ class ReplySlots {
   std::size_t open_count() const { return slots_.size(); }
   /// Bytes waiting in slots.
   std::size_t buffered() const { return buffered_; }
-  /// Bytes of the pool's values waiting in slots.
-  std::uint64_t value_bytes() const { return value_bytes_; }
+  /// Values of the pool waiting in slots.
+  std::size_t values() const { return values_; }
   /// When the oldest open command began; nullopt if none is open.
   std::optional<base::TimePoint> oldest() const;
   CommandClass command_class(SlotTag tag) const { return slots_[tag - first_].command_class; }
@@ -64,7 +64,7 @@ class ReplySlots {
   std::deque<Slot> slots_;
   SlotTag first_ = 0;
   std::size_t buffered_ = 0;
-  std::uint64_t value_bytes_ = 0;
+  std::size_t values_ = 0;
 };
 
 }  // namespace keyferry::gateway

@@ -150,6 +150,8 @@ bool Session::output_full() const {
 /// One step of the parser. False: nothing more can be done now.
 bool Session::take_command() {
   using Event = resp::RequestParser::Event;
+  // Asked again the parser would take the body for one that is to be buffered.
+  if (body_offered_) return take_body();
   const std::string_view input = input_.view();
   Event event = parser_.parse(input);
   while (event == Event::kBody && reads_whole()) event = parser_.parse(input);
@@ -166,6 +168,7 @@ bool Session::take_command() {
     case Event::kCommand:
       return dispatch(parser_.args(input), input.substr(0, parser_.size()));
     case Event::kBody:
+      body_offered_ = true;
       return take_body();
   }
   return false;
@@ -326,6 +329,7 @@ bool Session::start_large_set() {
 }
 
 void Session::start_operation(std::shared_ptr<Operation> operation, bool owns_input) {
+  if (owns_input) body_offered_ = false;
   operations_.push_back(operation);
   if (owns_input) input_owner_ = operation.get();
   operation->start();
@@ -399,18 +403,16 @@ void Session::continue_with(Operation& old, std::shared_ptr<Operation> next) {
 }
 
 void Session::advance_gets() {
-  // One client's values take at most a quarter of the pool until it has read them, or one value: who reads slowly must
-  // not starve the others.
-  const std::uint64_t share = worker_.engine.largest_value() / 2;
-  std::uint64_t held = output_.value_bytes() + slots_.value_bytes();
+  // Values that the client has not taken yet count, too: who reads slowly must not gather the pool.
+  std::size_t held = output_.values() + slots_.values();
   // Copied: asking may end an operation at once, which changes the list.
   for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) {
     if (operation->wants_lease()) {
-      if (held != 0 && held + operation->lease_bytes() > share) return;
+      if (held >= kMostOverlappingGets) return;
       operation->ask_for_lease();
     }
     if (!operation->past_lease()) return;
-    held += operation->lease_bytes();
+    ++held;
   }
 }
 
@@ -508,12 +510,14 @@ void Session::account() {
 // --------------------------------------------------------------------------------------------------------------------------------
 
 void Session::schedule_flush() {
-  if (flush_scheduled_ || writing_ || closed_) return;
+  if (flush_scheduled_ || closed_) return;
   flush_scheduled_ = true;
-  // Once a turn of the loop: the replies of a pipeline leave in one write.
+  // Once a turn of the loop: the replies of a pipeline leave in one write. Commands that waited for these replies go
+  // on, whether or not the client takes anything: it may be sending first.
   worker_.loop.post([self = shared_from_this()] {
     self->flush_scheduled_ = false;
     self->flush();
+    self->process();
   });
 }
 

@@ -135,6 +135,8 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   resp::RequestParser parser_;
   /// The operation that takes the rest of the current command from the input; null while the session itself parses.
   Operation* input_owner_ = nullptr;
+  /// The parser has offered a large body that could not be started yet.
+  bool body_offered_ = false;
 
   OutputQueue output_;
   ReplySlots slots_;

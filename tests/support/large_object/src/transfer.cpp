@@ -65,7 +65,8 @@ void Transfer::cut_into_operations() {
 // Starts the next `count` pieces; batch_ended() follows when all of them have ended.
 void Transfer::run(std::size_t count) {
   if (count == 0) {
-    batch_ended();
+    // Later: while its own command runs, a client can only be marked for closing, which then waits for a reply.
+    MainThread::post([self = shared_from_this()] { self->batch_ended(); });
     return;
   }
   remaining_.store(count, std::memory_order_relaxed);
