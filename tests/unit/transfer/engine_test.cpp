@@ -238,14 +238,20 @@ TEST(Engine, AReplyInPiecesIsOneReply) {
 }
 
 TEST(Engine, AReplyThatComesBeforeItsCommandIsWrittenWaitsForTheWrite) {
-  Rig rig({Rig::lane().hold().send("$-1\r\n").hold().until_closed()});
+  Rig rig({Rig::lane().hold().send("$-1\r\n").hold().answer(say("")).answer(say("$-1\r\n")).until_closed()});
   rig.start();
-  const auto slot = rig.begin_get(std::string(std::size_t{16} << 20U, 'k'), rig.lease(10));
+  const std::string key(std::size_t{16} << 20U, 'k');
+  const auto slot = rig.begin_get(key, rig.lease(10));
+  const auto next = rig.begin_get("next", rig.lease(10));
   rig.fabric.wait_for_owed(1);
   rig.server.go();
-  EXPECT_EQ(rig.status()["lanes"][0]["state"], "busy");
+  // Enough turns of the engine for the reply to be there; the lane must not take the next command for it.
+  for (int turn = 0; turn < 200; ++turn) EXPECT_EQ(rig.status()["lanes"][0]["transfers"], 1);
+  EXPECT_FALSE(slot->has_value());
   rig.server.go();
   EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.result_of(next).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.server.commands().back()[1], "next");
 }
 
 TEST(Engine, NoSessionOnALaneReplacesItAndRepeats) {
