@@ -148,8 +148,8 @@ void BlobSet::client_gone() {
   gone_ = true;
   // A lease that was granted meanwhile comes back when its answer is dropped.
   if (ticket_ != 0) session_.worker().engine.cancel_lease(ticket_);
-  // Received in part: nothing was sent, the memory goes back. Received whole: the engine has it, on_result() ends this.
-  if (received_ != length_) session_.operation_done(*this);
+  // Not handed to the engine yet, be it for the last CR LF only: the memory goes back. Else on_result() ends this.
+  if (loan_ || received_ != length_) session_.operation_done(*this);
 }
 
 }  // namespace keyferry::gateway

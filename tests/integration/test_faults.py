@@ -273,6 +273,15 @@ def test_R95_a_client_that_dies_in_the_middle_of_a_set_gives_its_memory_back(sta
         works_again(stack, wire)
 
 
+def test_R95_a_client_that_dies_between_its_value_and_the_end_of_the_command_gives_its_memory_back(stack):
+    store(stack, "victim", OLD)
+    with stack.wire() as wire:
+        wire.send_value("BLOB.TCP_SET", "victim", NEW, upto=NEW.length)
+        wait_until(lambda: stack.pool_bytes().get("leased", 0) > 0, "the lease", stack.pool_bytes)
+    stack.wait_quiet()
+    assert stored(stack, "victim", OLD, NEW) is OLD
+
+
 @pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
 def test_R95_a_client_that_dies_in_the_middle_of_a_delivery_gives_its_memory_back(stack, unix):
     large = Pattern(64 * MIB, seed=8)
