@@ -2,8 +2,10 @@
 
 find_program(KEYFERRY_CCACHE ccache)
 if(KEYFERRY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The precompiled header is only a cache hit when ccache is told that its time stamp does not matter.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${KEYFERRY_CCACHE})
+  # The precompiled header is only a cache hit when ccache is told that its time stamp does not matter; another clone's objects are hits when
+  # the tree's own path is left out of the hash.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${KEYFERRY_CCACHE})
 endif()
 
 # One kind of code everywhere, so that libraries and programs share the precompiled header (CMake's own switch would tell them apart).
