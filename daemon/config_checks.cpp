@@ -79,6 +79,7 @@ class Checker {
                              " is beyond loopback, and clients are not authenticated; listen on 127.0.0.1, or set "
                              "allow_unauthenticated: true in this item if only trusted peers can reach it");
     }
+    if (item.tls && (item.tls->cert.empty() || item.tls->key.empty())) add(path + ".tls", "needs both cert and key");
   }
 
   void unix_listener(const std::string& path, const ListenOptions& item) {
@@ -89,6 +90,7 @@ class Checker {
     }
     if (item.allow_unauthenticated)
       add(path + ".allow_unauthenticated", "is for tcp; a Unix socket is guarded by its mode");
+    if (item.tls) add(path + ".tls", "is for tcp; what passes a Unix socket never leaves the host");
   }
 
   void upstream() {

@@ -76,8 +76,9 @@ std::string block(std::string_view text, const std::string& indent, bool comment
 std::string items_block(const OptionInfo& list, const std::string& indent) {
   std::string out;
   for (const OptionInfo& inner : option_table()) {
-    if (option_section(inner.path) != std::string(list.path) + "[]") continue;
-    const std::string name(option_name(inner.path));
+    const std::string items = std::string(list.path) + "[].";
+    if (!inner.path.starts_with(items)) continue;
+    const std::string name(inner.path.substr(items.size()));
     const std::string standard = inner.default_text.empty() ? "" : " Default: " + std::string(inner.default_text);
     out += wrap(name + ": " + doc_and_allowed(inner) + standard, indent + "#   ", indent + "#     ");
   }
@@ -145,7 +146,7 @@ std::string reference_markdown() {
   out +=
       "\n## Rules between keys\n\n"
       "- Each item of `listen` has either `tcp` or `unix`; `mode` is for `unix`. `tcp` beyond loopback needs "
-      "`allow_unauthenticated: true` in the item.\n"
+      "`allow_unauthenticated: true` in the item. `tls` is for `tcp` and needs `cert` and `key`.\n"
       "- `upstream.nodes` has exactly one item. `tls_port` needs `upstream.tls`; `transport: tls` needs it too, "
       "`transport: tcp` excludes it.\n"
       "- `upstream.tls.cert` and `key` go together. A `user` other than default needs `password_file`.\n"

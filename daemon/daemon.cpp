@@ -159,8 +159,13 @@ void Daemon::run() {
   start_engine();
   std::vector<gateway::ListenOptions> listeners;
   for (const ListenOptions& one : options_.listen) {
-    listeners.push_back({one.tcp.host, one.tcp.port, one.unix_path, one.mode});
-    spdlog::info("listening on {}", one.unix_path.empty() ? one.tcp.text() : one.unix_path);
+    gateway::ListenOptions& listener = listeners.emplace_back();
+    listener.host = one.tcp.host;
+    listener.port = one.tcp.port;
+    listener.path = one.unix_path;
+    listener.mode = one.mode;
+    if (one.tls) listener.tls = gateway::TlsServerFiles{one.tls->cert, one.tls->key, one.tls->ca};
+    spdlog::info("listening on {}{}", one.unix_path.empty() ? one.tcp.text() : one.unix_path, one.tls ? " (TLS)" : "");
   }
   gateway_->listen(listeners);
   wait_for_signal();
@@ -279,6 +284,7 @@ void Daemon::watch_loops() {
   mark(engine_loop_, "engine");
   for (std::size_t i = 0; i < gateway_->workers().size(); ++i)
     mark(gateway_->workers()[i]->loop(), "worker-" + std::to_string(i));
+  gateway_->refresh_tls();
   watch_timer_.start(kWatch, [this] { watch_loops(); });
 }
 

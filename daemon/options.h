@@ -21,6 +21,14 @@ struct HostPort {
   bool operator==(const HostPort&) const = default;
 };
 
+/// TLS for local clients. `ca` empty: they need no certificate.
+struct ListenTls {
+  std::string cert;
+  std::string key;
+  std::string ca;
+  bool operator==(const ListenTls&) const = default;
+};
+
 /// One item of `listen`: `tcp` has a port, or `unix_path` is set; never both.
 struct ListenOptions {
   HostPort tcp;
@@ -28,6 +36,7 @@ struct ListenOptions {
   /// Permission bits of the Unix socket.
   unsigned mode = 0;
   bool allow_unauthenticated = false;
+  std::optional<ListenTls> tls = std::nullopt;
   bool operator==(const ListenOptions&) const = default;
 };
 

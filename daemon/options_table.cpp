@@ -92,6 +92,9 @@ void set_node(Options& options, const Value& value) {
   options.upstream.nodes.back().host = value.address.host;
   options.upstream.nodes.back().port = value.address.port;
 }
+void set_listen_tls(Options& options, const Value&) {
+  options.listen.back().tls.emplace();
+}
 void set_tls(Options& options, const Value&) {
   options.upstream.tls.emplace();
 }
@@ -149,6 +152,27 @@ constexpr std::array kTable{
         .doc =
             "Lets tcp listen beyond loopback: whoever reaches the address then acts with the rights of upstream.user.",
         .set = kSet<&Options::listen, &ListenOptions::allow_unauthenticated>},
+    OptionInfo{.path = "listen[].tls",
+               .type = kSection,
+               .doc = "TLS for the clients of this tcp item; left out: none. Changed files are loaded again by "
+                      "themselves.",
+               .set = set_listen_tls},
+    OptionInfo{.path = "listen[].tls.cert",
+               .type = kText,
+               .doc = "File of the listener's certificate, with those in between, PEM.",
+               .example = "/etc/keyferry/listener.crt",
+               .set = kSet<&Options::listen, &ListenOptions::tls, &ListenTls::cert>},
+    OptionInfo{.path = "listen[].tls.key",
+               .type = kText,
+               .doc = "File of its key, PEM.",
+               .example = "/etc/keyferry/listener.key",
+               .set = kSet<&Options::listen, &ListenOptions::tls, &ListenTls::key>},
+    OptionInfo{.path = "listen[].tls.ca",
+               .type = kText,
+               .doc = "File of the authorities of which each client must show a certificate, PEM. Left out: clients "
+                      "need none.",
+               .example = "/etc/keyferry/clients.crt",
+               .set = kSet<&Options::listen, &ListenOptions::tls, &ListenTls::ca>},
 
     OptionInfo{.path = "upstream", .type = kSection, .doc = "The server that is spoken to."},
     OptionInfo{.path = "upstream.mode",
@@ -419,23 +443,10 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,
-    "listen[].upstream"sv,
-    "listen[].tls"sv,
-    "listen[].require_auth"sv,
-    "listen[].allow_uids"sv,
-    "listen[].user"sv,
-    "upstream.sentinels"sv,
-    "upstream.master"sv,
-    "upstream.nodes[].rdma_port"sv,
-    "pool.numa"sv,
-    "fabric.threads"sv,
-    "transfer.min_rate"sv,
-    "transfer.trust_error_replies"sv,
-    "transfer.immutable"sv,
-    "transfer.offload"sv,
-    "limits.pinned_long"sv,
-    "limits.pinned_short"sv,
+    "listen[].ring"sv,      "listen[].upstream"sv,  "listen[].require_auth"sv, "listen[].allow_uids"sv,
+    "listen[].user"sv,      "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
+    "pool.numa"sv,          "fabric.threads"sv,     "transfer.min_rate"sv,     "transfer.trust_error_replies"sv,
+    "transfer.immutable"sv, "transfer.offload"sv,   "limits.pinned_long"sv,    "limits.pinned_short"sv,
     "limits.pin_wait"sv,
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/stream.h"
@@ -68,5 +69,17 @@ class AsioStream final : public Stream {
   std::shared_ptr<AsioObject> object_;
   std::string peer_;
 };
+
+/// Any connected socket, TCP or Unix.
+using StreamSocket = boost::asio::generic::stream_protocol::socket;
+
+struct WatchedSocket {
+  std::shared_ptr<StreamSocket> socket;
+  /// As Stream::peer() gives it.
+  std::string peer;
+};
+
+/// Takes over a connected socket, without delay for small writes. Throws std::runtime_error if the loop can't watch it.
+WatchedSocket watch_socket(Loop& loop, Fd socket);
 
 }  // namespace keyferry::base

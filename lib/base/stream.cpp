@@ -17,10 +17,11 @@ bool is_end_of_stream(const std::error_code& error) {
   return error == std::error_code(boost::system::error_code(asio::error::eof));
 }
 
-std::unique_ptr<Stream> adopt_socket(Loop& loop, Fd socket) {
+WatchedSocket watch_socket(Loop& loop, Fd socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
-  std::string peer = "unix";
+  WatchedSocket watched;
+  watched.peer = "unix";
   int family = AF_UNIX;
   if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0) family = address.ss_family;
   if (family == AF_INET || family == AF_INET6) {
@@ -30,15 +31,20 @@ std::unique_ptr<Stream> adopt_socket(Loop& loop, Fd socket) {
     endpoint.resize(length);
     std::memcpy(endpoint.data(), &address, length);
     const std::string host = endpoint.address().to_string();
-    peer = (family == AF_INET6 ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
+    watched.peer = (family == AF_INET6 ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
   }
-  using Socket = asio::generic::stream_protocol::socket;
-  auto object = std::make_shared<Socket>(loop.context());
+  watched.socket = std::make_shared<StreamSocket>(loop.context());
   boost::system::error_code error;
-  object->assign(asio::generic::stream_protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP), socket.get(), error);
+  watched.socket->assign(asio::generic::stream_protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP), socket.get(),
+                         error);
   if (error) throw std::runtime_error("cannot watch a socket: " + error.message());
   static_cast<void>(socket.release());
-  return std::make_unique<AsioStream<Socket>>(std::move(object), std::move(peer));
+  return watched;
+}
+
+std::unique_ptr<Stream> adopt_socket(Loop& loop, Fd socket) {
+  WatchedSocket watched = watch_socket(loop, std::move(socket));
+  return std::make_unique<AsioStream<StreamSocket>>(std::move(watched.socket), std::move(watched.peer));
 }
 
 }  // namespace keyferry::base

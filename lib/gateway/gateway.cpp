@@ -20,14 +20,21 @@ Gateway::~Gateway() {
 
 void Gateway::listen(const std::vector<ListenOptions>& listeners) {
   for (const ListenOptions& options : listeners) {
+    const TlsServer* tls = nullptr;
+    if (options.tls) tls = tls_servers_.emplace_back(std::make_unique<TlsServer>(*options.tls)).get();
     listeners_.push_back(std::make_unique<Listener>(
         workers_.front()->loop(), options,
-        [this](base::Fd socket, std::string_view transport) { place(std::move(socket), transport); }));
+        [this, tls](base::Fd socket, std::string_view transport) { place(std::move(socket), transport, tls); }));
   }
 }
 
-void Gateway::place(base::Fd socket, std::string_view transport) {
+void Gateway::refresh_tls() {
+  for (const auto& server : tls_servers_) server->refresh();
+}
+
+void Gateway::place(base::Fd socket, std::string_view transport, const TlsServer* tls) {
   if (clients() >= most_clients_) {
+    if (tls != nullptr) return;
     // The server's own words, so that clients know what to make of them. A fresh socket's buffer has room for them.
     constexpr std::string_view kText = "-ERR max number of clients reached\r\n";
     static_cast<void>(::send(socket.get(), kText.data(), kText.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
@@ -35,7 +42,7 @@ void Gateway::place(base::Fd socket, std::string_view transport) {
   }
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
-  (*least)->adopt(std::move(socket), next_id_++, transport);
+  (*least)->adopt(std::move(socket), next_id_++, tls != nullptr ? "tls" : transport, tls);
 }
 
 std::size_t Gateway::clients() const {

@@ -18,17 +18,21 @@ class Gateway {
           telemetry::Registry& metrics);
   ~Gateway();
 
+  /// Throws std::runtime_error if one can't be opened, or its TLS files can't be loaded.
   void listen(const std::vector<ListenOptions>& listeners);
+  /// Loads the listeners' TLS files again where they have changed (R57); for the main thread, now and then.
+  void refresh_tls();
   /// Stops listening, lets clients finish, closes those that are left after `limit`; `done` is posted to `back`.
   void drain(base::Duration limit, base::Executor& back, base::Task done);
   std::size_t clients() const;
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
  private:
-  void place(base::Fd socket, std::string_view transport);
+  void place(base::Fd socket, std::string_view transport, const TlsServer* tls);
 
   const std::size_t most_clients_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<TlsServer>> tls_servers_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   /// Only the first worker's thread counts.
   std::uint64_t next_id_ = 1;

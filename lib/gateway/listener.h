@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/unique_function.h"
+#include "gateway/tls_server.h"
 
 namespace keyferry::gateway {
 
@@ -17,6 +19,8 @@ struct ListenOptions {
   /// ... or the path of a Unix socket with its permission bits.
   std::string path;
   unsigned mode = 0660;
+  /// For an address: TLS with these files. The listener itself does not look at it.
+  std::optional<TlsServerFiles> tls = std::nullopt;
 };
 
 /// A listening socket that hands on what connects. Lives on one loop's thread; constructed before that runs or on it.

@@ -119,19 +119,33 @@ void Worker::start() {
   tick();
 }
 
-void Worker::adopt(base::Fd socket, std::uint64_t id, std::string_view transport) {
+void Worker::adopt(base::Fd socket, std::uint64_t id, std::string_view transport, const TlsServer* tls) {
   clients_.fetch_add(1, std::memory_order_relaxed);
-  loop_.post([this, socket = std::move(socket), id, transport]() mutable {
+  loop_.post([this, socket = std::move(socket), id, transport, tls]() mutable {
+    if (tls != nullptr) {
+      tls->accept(loop_, std::move(socket), [this, id, transport](base::Result<std::unique_ptr<base::Stream>> stream) {
+        begin(std::move(stream), id, transport);
+      });
+      return;
+    }
     try {
-      auto session = std::make_shared<Session>(context_, base::adopt_socket(loop_, std::move(socket)), id, transport);
-      sessions_.emplace(id, session);
-      metrics_.clients.set(static_cast<double>(sessions_.size()));
-      session->start();
-    } catch (const std::exception& error) {
-      clients_.fetch_sub(1, std::memory_order_relaxed);
-      spdlog::warn("a client was dropped: {}", error.what());
+      begin(base::adopt_socket(loop_, std::move(socket)), id, transport);
+    } catch (const std::runtime_error& error) {
+      begin(base::Error{error.what()}, id, transport);
     }
   });
+}
+
+void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, std::uint64_t id, std::string_view transport) {
+  if (!stream) {
+    clients_.fetch_sub(1, std::memory_order_relaxed);
+    spdlog::warn("a client was dropped: {}", stream.error().message);
+    return;
+  }
+  auto session = std::make_shared<Session>(context_, std::move(stream.value()), id, transport);
+  sessions_.emplace(id, session);
+  metrics_.clients.set(static_cast<double>(sessions_.size()));
+  session->start();
 }
 
 void Worker::tick() {

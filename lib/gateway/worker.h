@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "gateway/session.h"
+#include "gateway/tls_server.h"
 #include "gateway/worker_context.h"
 #include "upstream/connection.h"
 
@@ -34,8 +35,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// A connected client. `transport` is "tcp" or "unix" and lives for ever.
-  void adopt(base::Fd socket, std::uint64_t id, std::string_view transport);
+  /// A connected client. `transport` is "tcp", "tls" or "unix" and lives for ever; with `tls`, which outlives the
+  /// worker's thread, it has to shake hands first.
+  void adopt(base::Fd socket, std::uint64_t id, std::string_view transport, const TlsServer* tls);
   /// Closes clients as they become idle, all of them after `limit`; `done` is posted to `back` when none is left.
   void drain(base::Duration limit, base::Executor& back, base::Task done);
   /// Ends the thread and joins it. Clients that are left are dropped.
@@ -50,6 +52,7 @@ class Worker {
   class ServerProbe;
 
   void start();
+  void begin(base::Result<std::unique_ptr<base::Stream>> stream, std::uint64_t id, std::string_view transport);
   void tick();
   void sweep(base::TimePoint now);
 

@@ -2,10 +2,12 @@
 
 #include <boost/asio.hpp>
 #include <openssl/err.h>
-#include <sys/stat.h>
 
 #include <array>
+#include <map>
 #include <vector>
+
+#include "base/file_mark.h"
 
 namespace keyferry::upstream {
 
@@ -13,28 +15,49 @@ namespace ssl = boost::asio::ssl;
 
 namespace {
 
-// What tells one state of a file from the next.
-struct FileMark {
-  timespec changed{};
-  off_t size = -1;
-  ino_t inode = 0;
-  bool operator==(const FileMark& other) const {
-    return changed.tv_sec == other.changed.tv_sec && changed.tv_nsec == other.changed.tv_nsec && size == other.size &&
-           inode == other.inode;
-  }
-};
-
-FileMark mark_of(const std::string& path) {
-  struct stat status {};
-  if (path.empty() || ::stat(path.c_str(), &status) != 0) return {};
-  return {status.st_mtim, status.st_size, status.st_ino};
-}
-
 struct Kept {
   std::string ca, cert, key;
-  std::array<FileMark, 3> marks;
+  std::array<base::FileMark, 3> marks;
   std::shared_ptr<ssl::context> context;
 };
+
+struct FreeSession {
+  void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
+};
+using Session = std::unique_ptr<SSL_SESSION, FreeSession>;
+
+/// The last session with each peer; belongs to its SSL_CTX, which every connection of it keeps alive.
+struct SessionCache {
+  std::map<std::string, Session> last;
+};
+
+void free_cache(void*, void* cache, CRYPTO_EX_DATA*, int, long, void*) {
+  delete static_cast<SessionCache*>(cache);
+}
+
+int cache_index() {
+  static const int kIndex = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, free_cache);
+  return kIndex;
+}
+
+int slot_index() {
+  static const int kIndex = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return kIndex;
+}
+
+/// OpenSSL has a session (with TLS 1.3 some time after the handshake). A copy is kept: a connection that is closed
+/// without a farewell spoils its own. 0: OpenSSL keeps the reference that it came with.
+int remember(SSL* ssl, SSL_SESSION* session) {
+  auto* slot = static_cast<Session*>(SSL_get_ex_data(ssl, slot_index()));
+  if (slot != nullptr) slot->reset(SSL_SESSION_dup(session));
+  return 0;
+}
+
+void remember_sessions(SSL_CTX* context) {
+  SSL_CTX_set_ex_data(context, cache_index(), new SessionCache);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(context, remember);
+}
 
 base::Error cannot_load(const char* what, const std::string& path, const boost::system::error_code& error) {
   return {std::string("cannot load the ") + what + " " + path + ": " + error.message(), error.value()};
@@ -44,6 +67,7 @@ base::Result<std::shared_ptr<ssl::context>> load(const TlsOptions& options) {
   auto context = std::make_shared<ssl::context>(ssl::context::tls_client);
   boost::system::error_code error;
   SSL_CTX_set_min_proto_version(context->native_handle(), TLS1_2_VERSION);
+  remember_sessions(context->native_handle());
   context->set_verify_mode(ssl::verify_peer, error);
   if (options.ca.empty()) {
     context->set_default_verify_paths(error);
@@ -69,7 +93,8 @@ base::Result<std::shared_ptr<ssl::context>> load(const TlsOptions& options) {
 base::Result<std::shared_ptr<ssl::context>> tls_context(const TlsOptions& options) {
   // As many entries as the configuration has different sets of files.
   thread_local std::vector<Kept> kept;
-  const std::array<FileMark, 3> marks{mark_of(options.ca), mark_of(options.cert), mark_of(options.key)};
+  const std::array<base::FileMark, 3> marks{base::FileMark::of(options.ca), base::FileMark::of(options.cert),
+                                            base::FileMark::of(options.key)};
   Kept* place = nullptr;
   for (Kept& entry : kept) {
     if (entry.ca == options.ca && entry.cert == options.cert && entry.key == options.key) place = &entry;
@@ -82,6 +107,14 @@ base::Result<std::shared_ptr<ssl::context>> tls_context(const TlsOptions& option
   place->marks = marks;
   place->context = loaded.value();
   return loaded;
+}
+
+void resume_session(SSL* ssl, const std::string& peer) {
+  auto* cache = static_cast<SessionCache*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), cache_index()));
+  if (cache == nullptr) return;
+  Session& slot = cache->last[peer];
+  SSL_set_ex_data(ssl, slot_index(), &slot);
+  if (slot) SSL_set_session(ssl, slot.get());
 }
 
 }  // namespace keyferry::upstream

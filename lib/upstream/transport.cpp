@@ -117,6 +117,7 @@ class SocketTransport final : public Transport {
       X509_VERIFY_PARAM_set1_host(check, name_.c_str(), name_.size());
       SSL_set_tlsext_host_name(session, name_.c_str());
     }
+    resume_session(session, attempt->peer + " as " + name_);
     attempt->tls->async_handshake(TlsSocket::client, [this, attempt](const boost::system::error_code& error) {
       if (!attempt->done) return;
       if (error) return fail(*attempt, error, tls_cause(*attempt->tls, error, name_));

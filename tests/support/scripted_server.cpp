@@ -223,6 +223,10 @@ void ScriptedServer::play(Peer& peer) {
     peer.ssl = SSL_new(tls_->context);
     SSL_set_fd(peer.ssl, peer.fd);
     up = SSL_accept(peer.ssl) == 1;
+    if (up && SSL_session_reused(peer.ssl) == 1) {
+      const std::lock_guard lock(mutex_);
+      ++resumed_;
+    }
   }
   try {
     for (const Script::Step& step : peer.script->steps_) {
@@ -381,6 +385,11 @@ void ScriptedServer::wait_ended(std::size_t index) {
 void ScriptedServer::wait_accepted(std::size_t count) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return peers_.size() >= count; });
+}
+
+std::size_t ScriptedServer::resumed() const {
+  const std::lock_guard lock(mutex_);
+  return resumed_;
 }
 
 std::size_t ScriptedServer::accepted() const {

@@ -98,6 +98,8 @@ class ScriptedServer {
   /// Every command taken by connection `index` (the handshake's too), as far as expect_command, answer, serve and
   /// handshake took them.
   std::vector<Script::Command> commands(std::size_t index = 0) const;
+  /// Connections that took up an earlier TLS session.
+  std::size_t resumed() const;
   /// How many reads it took to get what the connection sent so far.
   std::size_t reads(std::size_t index = 0) const;
 
@@ -120,6 +122,7 @@ class ScriptedServer {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool stopping_ = false;
+  std::size_t resumed_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::thread acceptor_;
 };

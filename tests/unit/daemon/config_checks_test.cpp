@@ -87,6 +87,10 @@ TEST(ConfigChecks, TlsIsNeverLeftOutInSilence) {
   EXPECT_EQ(mistakes("upstream: {transport: tls, tls: {}}"), "");
   EXPECT_EQ(mistakes("upstream:\n  tls:\n    cert: /c\n"), "k.yaml:3: upstream.tls.cert: cert and key go together");
   EXPECT_EQ(mistakes("upstream:\n  tls:\n    key: /c\n"), "k.yaml:3: upstream.tls.key: cert and key go together");
+  EXPECT_EQ(mistakes("listen:\n- {tcp: 127.0.0.1:1, tls: {cert: /c}}\n"),
+            "k.yaml:2: listen[0].tls: needs both cert and key");
+  EXPECT_EQ(mistakes("listen: [{tcp: 127.0.0.1:1, tls: {cert: /c, key: /k, ca: /a}}]"), "");
+  EXPECT_THAT(mistakes("listen: [{unix: /x, tls: {cert: /c, key: /k}}]"), HasSubstr("listen[0].tls: is for tcp"));
   EXPECT_EQ(mistakes("upstream: {user: app}"),
             "k.yaml:1: upstream.user: app needs a password; set upstream.password_file");
 }

@@ -35,6 +35,18 @@ TEST_F(TlsTest, CommandsAndRepliesPassWhenTheCertificateIsGood) {
   EXPECT_EQ(sink.replies[2], "+b\r\n");
 }
 
+TEST_F(TlsTest, R56AReconnectResumesTheSession) {
+  ScriptedServer server(answering(), {certificates.cert(), certificates.key(), ""});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    RecordingSink sink;
+    Channel channel(loop, options(server));
+    sink.send(channel, {"ECHO", "a"}, 1);
+    run_until(loop, [&] { return sink.ended.size() == 1; });
+    EXPECT_EQ(sink.replies[1], "+a\r\n");
+    EXPECT_EQ(server.resumed(), i);
+  }
+}
+
 TEST_F(TlsTest, TheNameOfTheOptionsIsCheckedInPlaceOfTheHost) {
   ScriptedServer server(answering(), {certificates.cert(), certificates.key(), ""});
   ConnectOptions named = options(server);
