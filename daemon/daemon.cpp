@@ -110,7 +110,9 @@ Daemon::Daemon(const Options& options)
   engine.connect = connect_options(options_);
   engine.lanes = options_.transfer.lanes;
   engine.warm = options_.transfer.warm;
+  engine.min_rate = options_.transfer.min_rate;
   engine.orphan_grace = options_.transfer.orphan_grace;
+  engine.trust_error_replies = options_.transfer.trust_error_replies;
   engine.pool_wait = options_.limits.pool_wait;
   engine.upstream_wait = options_.limits.upstream_wait;
   engine_ =

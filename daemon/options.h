@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "transfer/trust.h"
 
 namespace keyferry::daemon {
 
@@ -97,7 +98,10 @@ struct TransferOptions {
   std::uint64_t threshold = 0;
   std::size_t lanes = 0;
   std::size_t warm = 0;
+  /// Bytes per second; 0: no deadline.
+  std::uint64_t min_rate = 0;
   base::Duration orphan_grace{};
+  transfer::TrustErrorReplies trust_error_replies = transfer::TrustErrorReplies::kNever;
   bool operator==(const TransferOptions&) const = default;
 };
 

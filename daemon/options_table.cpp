@@ -106,6 +106,8 @@ constexpr std::array kTransports{"auto"sv, "tls"sv, "tcp"sv};
 constexpr std::array kTransportsElsewhere{"rdma"sv};
 // In the order of enum HugePages.
 constexpr std::array kHugePages{"prefer"sv, "require"sv, "never"sv};
+// In the order of enum TrustErrorReplies.
+constexpr std::array kTrust{"never"sv, "before_rma"sv, "always"sv};
 constexpr std::array kProviders{"auto"sv, "efa-direct"sv, "software"sv, "off"sv};
 constexpr std::array kLevels{"trace"sv, "debug"sv, "info"sv, "warning"sv, "error"sv};
 constexpr std::array kFormats{"text"sv, "json"sv};
@@ -335,6 +337,13 @@ constexpr std::array kTable{
                .doc = "Lanes made at the start; the others are made when needed.",
                .most = 1024,
                .set = kSet<&Options::transfer, &TransferOptions::warm>},
+    OptionInfo{.path = "transfer.min_rate",
+               .type = kSize,
+               .default_text = "0",
+               .doc = "Bytes per second that a transfer must reach: after 10 s + bytes / min_rate it is fenced. 0: no "
+                      "deadline.",
+               .most = kTiB,
+               .set = kSet<&Options::transfer, &TransferOptions::min_rate>},
     OptionInfo{.path = "transfer.orphan_grace",
                .type = kDuration,
                .default_text = "1s",
@@ -342,6 +351,13 @@ constexpr std::array kTable{
                .least = 1,
                .most = 24 * kHour,
                .set = kSet<&Options::transfer, &TransferOptions::orphan_grace>},
+    OptionInfo{.path = "transfer.trust_error_replies",
+               .type = kChoice,
+               .default_text = "before_rma",
+               .doc = "Which error replies leave a transfer's memory usable at once; after any other it is fenced. "
+                      "before_rma: those that can't come while bytes are moving.",
+               .choices = kTrust,
+               .set = kSet<&Options::transfer, &TransferOptions::trust_error_replies>},
 
     OptionInfo{.path = "limits", .type = kSection, .doc = "What a client, and what the daemon, may use."},
     OptionInfo{.path = "limits.value_max",
@@ -443,11 +459,10 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,      "listen[].upstream"sv,  "listen[].require_auth"sv, "listen[].allow_uids"sv,
-    "listen[].user"sv,      "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
-    "pool.numa"sv,          "fabric.threads"sv,     "transfer.min_rate"sv,     "transfer.trust_error_replies"sv,
-    "transfer.immutable"sv, "transfer.offload"sv,   "limits.pinned_long"sv,    "limits.pinned_short"sv,
-    "limits.pin_wait"sv,
+    "listen[].ring"sv,      "listen[].upstream"sv,   "listen[].require_auth"sv, "listen[].allow_uids"sv,
+    "listen[].user"sv,      "upstream.sentinels"sv,  "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
+    "pool.numa"sv,          "fabric.threads"sv,      "transfer.immutable"sv,    "transfer.offload"sv,
+    "limits.pinned_long"sv, "limits.pinned_short"sv, "limits.pin_wait"sv,
 };
 
 }  // namespace

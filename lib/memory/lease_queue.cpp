@@ -28,16 +28,37 @@ Ticket LeaseQueue::request(ClientId client, std::uint64_t length, base::TimePoin
     return ticket;
   }
   waiting_.emplace(ticket, Request{client, length, now, std::move(done)});
-  auto& own = tickets_[client];
-  if (own.empty()) turns_.push_back(client);
-  own.push_back(ticket);
+  Client& own = clients_[client];
+  if (own.tickets.empty()) {
+    own.turn = next_turn_++;
+    order_.emplace(own.held, own.turn, client);
+  }
+  own.tickets.push_back(ticket);
   pump();
   return ticket;
 }
 
-std::optional<Lease> LeaseQueue::try_now(std::uint64_t length) {
-  if (!waiting_.empty()) return std::nullopt;
-  return pool_.try_lease(length);
+std::optional<Lease> LeaseQueue::try_now(ClientId client, std::uint64_t length) {
+  // Somebody who holds nothing waits: this one would stand behind.
+  if (!order_.empty() && std::get<0>(*order_.begin()) == 0) return std::nullopt;
+  const auto found = clients_.find(client);
+  if (found != clients_.end() && !may_have_more(found->second.held, length)) return std::nullopt;
+  std::optional<Lease> lease = pool_.try_lease(length);
+  if (lease) charge(client, *lease);
+  return lease;
+}
+
+void LeaseQueue::gave_back(ClientId client, std::uint64_t bytes) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  Client& own = found->second;
+  const std::uint64_t held = own.held - std::min(own.held, bytes);
+  if (!own.tickets.empty()) {
+    order_.erase({own.held, own.turn, client});
+    order_.emplace(held, own.turn, client);
+  }
+  own.held = held;
+  forget_if_idle(client);
 }
 
 bool LeaseQueue::cancel(Ticket ticket) {
@@ -53,31 +74,75 @@ void LeaseQueue::pump() {
   if (pumping_) return;
   pumping_ = true;
   while (std::exchange(pump_again_, false)) {
-    while (!turns_.empty()) {
-      const ClientId client = turns_.front();
-      const auto head = waiting_.find(tickets_[client].front());
-      if (!pool_.could_ever_lease(head->second.length)) {
-        Request request = take(head);
-        request.done(never_fits(request.length));
-        continue;
-      }
-      std::optional<Lease> lease = pool_.try_lease(head->second.length);
-      if (!lease) break;
-      Request request = take(head);
-      if (tickets_.contains(client)) {
-        turns_.pop_front();
-        turns_.push_back(client);
-      }
-      request.done(*std::move(lease));
+    while (grant_one()) {
     }
   }
   pumping_ = false;
 }
 
+/// Answers the first whose turn it is; false if nobody's can be answered now.
+bool LeaseQueue::grant_one() {
+  for (const auto& [held, turn, client] : order_) {
+    const auto head = waiting_.find(clients_[client].tickets.front());
+    const std::uint64_t length = head->second.length;
+    if (!pool_.could_ever_lease(length)) {
+      Request request = take(head);
+      request.done(never_fits(length));
+      return true;
+    }
+    if (!may_have_more(held, length)) continue;
+    std::optional<Lease> lease = pool_.try_lease(length);
+    if (!lease) return false;
+    // From here on `order_` changes: the places above are gone.
+    const ClientId served = client;
+    Request request = take(head);
+    charge(served, *lease);
+    to_the_back(served);
+    request.done(*std::move(lease));
+    return true;
+  }
+  return false;
+}
+
+bool LeaseQueue::may_have_more(std::uint64_t held, std::uint64_t length) const {
+  if (held == 0) return true;
+  const std::uint64_t free = pool_.stats().bytes_in(RegionState::kFree);
+  const std::uint64_t wanted = bytes_for(length);
+  return wanted <= free && free - wanted >= held + wanted;
+}
+
+std::uint64_t LeaseQueue::bytes_for(std::uint64_t length) const {
+  const std::uint64_t region = pool_.region_bytes();
+  return (length / region + (length % region != 0 ? 1 : 0)) * region;
+}
+
+void LeaseQueue::charge(ClientId client, const Lease& lease) {
+  Client& own = clients_[client];
+  const std::uint64_t held = own.held + lease.regions.size() * pool_.region_bytes();
+  if (!own.tickets.empty()) {
+    order_.erase({own.held, own.turn, client});
+    order_.emplace(held, own.turn, client);
+  }
+  own.held = held;
+}
+
+void LeaseQueue::to_the_back(ClientId client) {
+  Client& own = clients_[client];
+  if (own.tickets.empty()) return;
+  order_.erase({own.held, own.turn, client});
+  own.turn = next_turn_++;
+  order_.emplace(own.held, own.turn, client);
+}
+
+void LeaseQueue::forget_if_idle(ClientId client) {
+  const auto found = clients_.find(client);
+  if (found != clients_.end() && found->second.held == 0 && found->second.tickets.empty()) clients_.erase(found);
+}
+
 void LeaseQueue::expire(base::TimePoint now) {
   while (!waiting_.empty() && now - waiting_.begin()->second.since >= pool_wait_) {
     Request request = take(waiting_.begin());
-    request.done(waited_too_long(request.length));
+    request.done(waited_too_long(request));
   }
   pump();
 }
@@ -89,12 +154,10 @@ std::optional<base::TimePoint> LeaseQueue::oldest() const {
 
 LeaseQueue::Request LeaseQueue::take(std::map<Ticket, Request>::iterator position) {
   const ClientId client = position->second.client;
-  auto& own = tickets_[client];
-  own.erase(std::find(own.begin(), own.end(), position->first));
-  if (own.empty()) {
-    tickets_.erase(client);
-    turns_.erase(std::find(turns_.begin(), turns_.end(), client));
-  }
+  Client& own = clients_[client];
+  own.tickets.erase(std::find(own.tickets.begin(), own.tickets.end(), position->first));
+  if (own.tickets.empty()) order_.erase({own.held, own.turn, client});
+  forget_if_idle(client);
   Request request = std::move(position->second);
   waiting_.erase(position);
   return request;
@@ -109,12 +172,14 @@ base::Error LeaseQueue::never_fits(std::uint64_t length) const {
           EMSGSIZE};
 }
 
-base::Error LeaseQueue::waited_too_long(std::uint64_t length) const {
+base::Error LeaseQueue::waited_too_long(const Request& request) const {
   const PoolStats stats = pool_.stats();
-  return {"keyferry: no room in the pool for " + std::to_string(length) + " bytes within " + seconds_text(pool_wait_) +
-              ": " + size_text(stats.bytes_in(RegionState::kFree)) + " of " + size_text(pool_.usable_bytes()) +
-              " free, " + size_text(stats.bytes_in(RegionState::kQuarantined)) + " quarantined, " +
-              std::to_string(waiting_.size()) +
+  const auto client = clients_.find(request.client);
+  const std::uint64_t held = client == clients_.end() ? 0 : client->second.held;
+  return {"keyferry: no room in the pool for " + std::to_string(request.length) + " bytes within " +
+              seconds_text(pool_wait_) + ": " + size_text(stats.bytes_in(RegionState::kFree)) + " of " +
+              size_text(pool_.usable_bytes()) + " free, " + size_text(stats.bytes_in(RegionState::kQuarantined)) +
+              " quarantined, " + size_text(held) + " held by this client, " + std::to_string(waiting_.size()) +
               " others waiting; raise pool.size or limits.pool_wait, or move fewer large values at once",
           ETIMEDOUT};
 }

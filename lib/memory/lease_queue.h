@@ -4,7 +4,9 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -19,10 +21,14 @@ enum class ClientId : std::uint64_t {};
 /// Names one request of one LeaseQueue; never used again. 0 is none.
 enum class Ticket : std::uint64_t {};
 
-/// Waiting for room in the pool, fair between clients: clients are served in turn, each one's requests in order of
-/// arrival. The request whose turn it is blocks all others until it fits, so that a large one is never overtaken for
-/// ever by small ones. Engine's thread only. A callback runs inside request(), pump() or expire(), never inside
-/// cancel(); it may call the queue and the pool, but not destroy them.
+/// Waiting for room in the pool, fair between clients by the bytes that each holds. Clients that hold nothing come
+/// first, in turn, and the one whose turn it is blocks all others until it fits, so that a large request is never
+/// overtaken for ever by small ones. Then those that hold least. A client that holds something gets more only while at
+/// least as much stays free as it then holds: alone it can fill half of the pool, two clients a third each, so one that
+/// does not take its values never has all of it. Whoever is put off by that holds leases that come back without its
+/// next one, and is served like everybody once they have: nothing waits for itself.
+/// Each client's own requests are served in order of arrival. Engine's thread only. A callback runs inside request(),
+/// pump() or expire(), never inside cancel() or gave_back(); it may call the queue and the pool, but not destroy them.
 class LeaseQueue {
  public:
   using Callback = base::UniqueFunction<void(base::Result<Lease>)>;
@@ -34,7 +40,10 @@ class LeaseQueue {
   /// with an error at once. So the callback may have run when this returns; the ticket is then used up.
   Ticket request(ClientId client, std::uint64_t length, base::TimePoint now, Callback done);
   /// A lease for somebody who must not wait: nullopt where request() would have queued or refused.
-  std::optional<Lease> try_now(std::uint64_t length);
+  std::optional<Lease> try_now(ClientId client, std::uint64_t length);
+  /// A client's lease does not count as held any more: it came back, or it is beyond the client's power. `bytes`: of
+  /// whole regions. Call pump() afterwards.
+  void gave_back(ClientId client, std::uint64_t bytes);
   /// Forgets a request, its callback is destroyed unrun. False if it is not waiting any more. Call pump() afterwards:
   /// it may have been the one that blocked.
   bool cancel(Ticket ticket);
@@ -57,18 +66,34 @@ class LeaseQueue {
     Callback done;
   };
 
+  struct Client {
+    std::uint64_t held = 0;
+    std::uint64_t turn = 0;
+    /// In order of arrival.
+    std::deque<Ticket> tickets;
+  };
+  /// Bytes held, turn, client: who comes first is served first.
+  using Place = std::tuple<std::uint64_t, std::uint64_t, ClientId>;
+
+  bool grant_one();
+  bool may_have_more(std::uint64_t held, std::uint64_t length) const;
+  std::uint64_t bytes_for(std::uint64_t length) const;
+  void charge(ClientId client, const Lease& lease);
+  void to_the_back(ClientId client);
+  void forget_if_idle(ClientId client);
   Request take(std::map<Ticket, Request>::iterator position);
   base::Error never_fits(std::uint64_t length) const;
-  base::Error waited_too_long(std::uint64_t length) const;
+  base::Error waited_too_long(const Request& request) const;
 
   Pool& pool_;
   base::Duration pool_wait_;
   /// By ticket, so in order of arrival.
   std::map<Ticket, Request> waiting_;
-  /// Each client's tickets in order of arrival, no client without any; and the clients in the order of their turns.
-  std::unordered_map<ClientId, std::deque<Ticket>> tickets_;
-  std::deque<ClientId> turns_;
+  /// Clients that wait or hold something; and the places of those that wait.
+  std::unordered_map<ClientId, Client> clients_;
+  std::set<Place> order_;
   std::uint64_t next_ticket_ = 1;
+  std::uint64_t next_turn_ = 1;
   bool pumping_ = false;
   bool pump_again_ = false;
 };

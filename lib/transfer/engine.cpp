@@ -21,6 +21,8 @@ namespace keyferry::transfer {
 
 namespace {
 
+constexpr const char* kStopping = "keyferry: the gateway is stopping";
+
 base::TimePoint now() {
   return base::Clock::steady().now();
 }
@@ -42,6 +44,7 @@ std::uint64_t largest_lease(const memory::PoolMemory& memory) {
 struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Listener, Registrations::Listener {
   /// Somebody waits for a lease, or its answer is being made.
   struct Request {
+    memory::ClientId client{};
     memory::Ticket ticket{};
     base::TimePoint since;
     base::Executor* back = nullptr;
@@ -80,16 +83,19 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
 
   void start(base::Executor& back, base::Task ready);
   void ready_half();
-  void lease(std::uint64_t number, std::uint64_t client, std::uint64_t length, bool patient, Request request);
+  void lease(std::uint64_t number, std::uint64_t length, bool patient, Request request);
   void lease_answered(std::uint64_t number, base::Result<memory::Lease> result);
   void lease_at_once(std::uint64_t length, Request request);
   void give(Request& request, memory::Lease lease);
   void cancel_lease(std::uint64_t number);
+  void end_client(memory::ClientId client);
+  static void answer_canceled(Request request, const char* why);
   void arm_lease_timer();
   std::string status() const;
   void stop(base::Executor& back, base::Task done);
 
   void regions_moved() override;
+  void not_held(memory::ClientId client, std::uint64_t bytes) override { queue.gave_back(client, bytes); }
   void needs_registration(const std::vector<memory::RegionIndex>& regions) override { registrations->renew(regions); }
   void first_registered() override { ready_half(); }
   void none_registered() override {
@@ -142,19 +148,14 @@ void Engine::Impl::ready_half() {
   ready_back->post(std::exchange(ready, nullptr));
 }
 
-void Engine::Impl::lease(std::uint64_t number, std::uint64_t client, std::uint64_t length, bool patient,
-                         Request request) {
-  if (stopping) {
-    request.back->post([done = std::move(request.done)]() mutable {
-      done(base::Error{"keyferry: the gateway is stopping", ECANCELED});
-    });
-    return;
-  }
+void Engine::Impl::lease(std::uint64_t number, std::uint64_t length, bool patient, Request request) {
+  if (stopping) return answer_canceled(std::move(request), kStopping);
   request.since = now();
+  const memory::ClientId client = request.client;
   if (!patient) return lease_at_once(length, std::move(request));
   requests.emplace(number, std::move(request));
   const memory::Ticket ticket =
-      queue.request(memory::ClientId{client}, length, now(),
+      queue.request(client, length, now(),
                     [this, number](base::Result<memory::Lease> result) { lease_answered(number, std::move(result)); });
   // Answered already if it is not there any more.
   if (const auto found = requests.find(number); found != requests.end()) found->second.ticket = ticket;
@@ -163,7 +164,7 @@ void Engine::Impl::lease(std::uint64_t number, std::uint64_t client, std::uint64
 }
 
 void Engine::Impl::lease_at_once(std::uint64_t length, Request request) {
-  std::optional<memory::Lease> lease = queue.try_now(length);
+  std::optional<memory::Lease> lease = queue.try_now(request.client, length);
   if (lease) {
     give(request, std::move(*lease));
   } else {
@@ -191,7 +192,7 @@ void Engine::Impl::give(Request& request, memory::Lease lease) {
     left -= spans.back().size();
   }
   Loan loan(desk, static_cast<std::uint64_t>(lease.id), std::move(spans), lease.length);
-  book.granted(std::move(lease), now() - request.since);
+  book.granted(std::move(lease), request.client, now() - request.since);
   request.back->post([done = std::move(request.done), loan = std::move(loan)]() mutable { done(std::move(loan)); });
 }
 
@@ -201,6 +202,25 @@ void Engine::Impl::cancel_lease(std::uint64_t number) {
   queue.cancel(found->second.ticket);
   requests.erase(found);
   regions_moved();
+}
+
+void Engine::Impl::end_client(memory::ClientId client) {
+  std::vector<std::uint64_t> asked;
+  for (const auto& [number, request] : requests) {
+    if (request.client == client) asked.push_back(number);
+  }
+  for (const std::uint64_t number : asked) {
+    const auto found = requests.find(number);
+    queue.cancel(found->second.ticket);
+    answer_canceled(std::move(found->second), "keyferry: this client was ended");
+    requests.erase(found);
+  }
+  transfers->end_client(client);
+  regions_moved();
+}
+
+void Engine::Impl::answer_canceled(Request request, const char* why) {
+  request.back->post([done = std::move(request.done), why]() mutable { done(base::Error{why, ECANCELED}); });
 }
 
 void Engine::Impl::arm_lease_timer() {
@@ -238,9 +258,7 @@ void Engine::Impl::stop(base::Executor& back, base::Task done) {
   lease_timer.cancel();
   for (auto& [number, request] : std::exchange(requests, {})) {
     queue.cancel(request.ticket);
-    request.back->post([given = std::move(request.done)]() mutable {
-      given(base::Error{"keyferry: the gateway is stopping", ECANCELED});
-    });
+    answer_canceled(std::move(request), kStopping);
   }
   transfers->stop();
   if (fabric == nullptr) return back.post(std::move(done));
@@ -285,7 +303,7 @@ std::uint64_t Engine::lease(std::uint64_t client, std::uint64_t length, bool pat
   impl_->loop.post(
       [weak = std::weak_ptr(impl_), number, client, length, patient, &back, done = std::move(done)]() mutable {
         if (const auto impl = weak.lock())
-          impl->lease(number, client, length, patient, {{}, {}, &back, std::move(done)});
+          impl->lease(number, length, patient, {memory::ClientId{client}, {}, {}, &back, std::move(done)});
       });
   return number;
 }
@@ -299,6 +317,7 @@ void Engine::cancel_lease(std::uint64_t ticket) {
 void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
                  base::UniqueFunction<void(SetResult)> done) {
   auto transfer = std::make_unique<Transfer>();
+  transfer->number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
   transfer->op = Op::kSet;
   transfer->key = std::move(key);
   transfer->crc = crc;
@@ -329,6 +348,12 @@ std::uint64_t Engine::get(std::string key, Loan window, base::Executor& back,
 void Engine::abandon_get(std::uint64_t ticket) {
   impl_->loop.post([weak = std::weak_ptr(impl_), ticket] {
     if (const auto impl = weak.lock()) impl->transfers->abandon(ticket);
+  });
+}
+
+void Engine::end_client(std::uint64_t client) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), client] {
+    if (const auto impl = weak.lock()) impl->end_client(memory::ClientId{client});
   });
 }
 

@@ -30,6 +30,10 @@ struct EngineOptions {
   /// For a GET whose client went away: how long its reply is waited for before it is fenced.
   base::Duration orphan_grace = std::chrono::seconds(1);
   TrustErrorReplies trust_error_replies = TrustErrorReplies::kBeforeRma;
+  /// Bytes per second; 0: no deadline. Else a command that is out for longer than deadline_base + bytes / min_rate is
+  /// fenced: a limit that gave memory back without that would be a hope (promise 4, C13).
+  std::uint64_t min_rate = 0;
+  base::Duration deadline_base = std::chrono::seconds(10);
 };
 
 /// Memory of the pool that its holder alone may read and write, until it is handed on or destroyed. Move-only; may be
@@ -143,6 +147,11 @@ class Engine {
   /// Nobody waits for that GET any more: its lease comes back at the reply, or after orphan_grace by a fence (R95). It
   /// is answered all the same.
   void abandon_get(std::uint64_t ticket);
+
+  /// Ends all that a client has under way: its waiting leases get ECANCELED, a transfer that no lane has yet is
+  /// kRefused, one that is out is fenced and kLost, SETs received whole included. For CLIENT KILL; a client that goes
+  /// away by itself is abandon_get()'s case.
+  void end_client(std::uint64_t client);
 
   /// Lanes, pool and waiting transfers as JSON for /status.json; posted to `back`.
   void status(base::Executor& back, base::UniqueFunction<void(std::string)> done);

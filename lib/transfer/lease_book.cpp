@@ -4,10 +4,11 @@
 
 namespace keyferry::transfer {
 
-void LeaseBook::granted(memory::Lease lease, base::Duration waited) {
+void LeaseBook::granted(memory::Lease lease, memory::ClientId client, base::Duration waited) {
   const memory::LeaseId id = lease.id;
   Entry entry;
   entry.lease = std::move(lease);
+  entry.client = client;
   entry.waited = waited;
   entries_.emplace(id, std::move(entry));
 }
@@ -25,6 +26,11 @@ const memory::Lease* LeaseBook::usable(memory::LeaseId id) const {
 base::Duration LeaseBook::waited(memory::LeaseId id) const {
   const auto found = entries_.find(id);
   return found == entries_.end() ? base::Duration{} : found->second.waited;
+}
+
+memory::ClientId LeaseBook::client(memory::LeaseId id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? memory::ClientId{} : found->second.client;
 }
 
 void LeaseBook::posted(memory::LeaseId id) {
@@ -51,6 +57,7 @@ void LeaseBook::quarantined(memory::LeaseId id, const char* reason, base::TimePo
   entry.reason = reason;
   entry.since = now;
   pool_.quarantine(entry.lease);
+  count_out(entry);
 }
 
 std::vector<memory::RegionIndex> LeaseBook::regions(memory::LeaseId id) const {
@@ -93,11 +100,17 @@ std::vector<LeaseBook::Quarantine> LeaseBook::quarantine() const {
   return list;
 }
 
+void LeaseBook::count_out(Entry& entry) {
+  if (std::exchange(entry.counted_out, true)) return;
+  listener_.not_held(entry.client, entry.lease.regions.size() * pool_.region_bytes());
+}
+
 void LeaseBook::free_if_unheld(Entries::iterator entry) {
   const Entry& holds = entry->second;
   if (holds.worker || holds.lane || holds.fence) return;
   Entry done = std::move(entry->second);
   entries_.erase(entry);
+  count_out(done);
   if (done.closed) return;
   if (done.renew) {
     const std::vector<memory::RegionIndex> regions = done.lease.regions;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/unique_function.h"
+#include "memory/lease_queue.h"
 #include "memory/pool.h"
 
 namespace keyferry::transfer {
@@ -30,6 +31,9 @@ class LeaseBook {
     /// Regions came back, or left for good: somebody who waits may be served. Never called from inside a call that has
     /// yet to change the books.
     virtual void regions_moved() = 0;
+    /// A lease is its client's no longer: it ended, or is quarantined by no fault of the client. `bytes`: of whole
+    /// regions. Once a lease; regions_moved() follows where it ended.
+    virtual void not_held(memory::ClientId client, std::uint64_t bytes) = 0;
     /// These regions' registrations were closed by a fence, and they wait in the pool as registering.
     virtual void needs_registration(const std::vector<memory::RegionIndex>& regions) = 0;
   };
@@ -37,10 +41,12 @@ class LeaseBook {
   LeaseBook(memory::Pool& pool, Listener& listener) : pool_(pool), listener_(listener) {}
 
   /// `waited`: how long its request waited, kept for the metrics of the transfer to come.
-  void granted(memory::Lease lease, base::Duration waited);
+  void granted(memory::Lease lease, memory::ClientId client, base::Duration waited);
   /// Null if no such lease is out, or if it can't be used for a transfer now (in flight, quarantined, closed).
   const memory::Lease* usable(memory::LeaseId id) const;
   base::Duration waited(memory::LeaseId id) const;
+  /// On whose behalf it was granted; 0 if there is no such lease.
+  memory::ClientId client(memory::LeaseId id) const;
 
   void posted(memory::LeaseId id);
   void settled(memory::LeaseId id);
@@ -65,6 +71,7 @@ class LeaseBook {
  private:
   struct Entry {
     memory::Lease lease;
+    memory::ClientId client{};
     base::Duration waited{};
     bool worker = true;
     bool lane = false;
@@ -73,11 +80,14 @@ class LeaseBook {
     bool renew = false;
     /// A fence failed: the pool has closed the regions, only the Loan is still out.
     bool closed = false;
+    /// The listener was told not_held().
+    bool counted_out = false;
     base::TimePoint since;
     const char* reason = "";
   };
   using Entries = std::unordered_map<memory::LeaseId, Entry>;
 
+  void count_out(Entry& entry);
   void free_if_unheld(Entries::iterator entry);
 
   memory::Pool& pool_;

@@ -68,6 +68,8 @@ Transfers::Transfers(Parts parts, const EngineOptions& options)
       upstream_wait_(options.upstream_wait),
       orphan_grace_(options.orphan_grace),
       trust_(options.trust_error_replies),
+      min_rate_(options.min_rate),
+      deadline_base_(options.deadline_base),
       timer_(parts.loop) {}
 
 void Transfers::submit(Owned transfer) {
@@ -89,13 +91,34 @@ void Transfers::abandon(std::uint64_t number) {
     queue_.erase(waiting);
     return repeat(std::move(transfer), "abandoned");
   }
-  const auto found = running_gets_.find(number);
-  if (found == running_gets_.end() || found->second.grace) return;
-  found->second.grace = std::make_unique<base::Timer>(parts_.loop);
-  found->second.grace->start(orphan_grace_, [lane = found->second.lane] {
-    if (const std::shared_ptr<Lane> self = lane.lock())
-      self->interrupt("abandoned", "nobody waits for this GET any more");
-  });
+  const auto found = running_.find(number);
+  if (found == running_.end() || found->second.grace) return;
+  found->second.grace =
+      interrupt_after(orphan_grace_, found->second.lane.lock(), "abandoned", "nobody waits for this GET any more");
+}
+
+void Transfers::end_client(memory::ClientId client) {
+  std::deque<Owned> others;
+  for (Owned& one : std::exchange(queue_, {})) {
+    if (parts_.book.client(one->lease()) != client) {
+      others.push_back(std::move(one));
+      continue;
+    }
+    ReplyOutcome outcome;
+    outcome.verdict = Verdict::kRefused;
+    outcome.text = "-ERR keyferry: this client was ended; nothing was sent to the server";
+    one->machine.move(TransferState::kEnded);
+    finish(std::move(one), std::move(outcome));
+  }
+  queue_ = std::move(others);
+  // Interrupting takes them out of the map.
+  std::vector<std::weak_ptr<Lane>> lanes;
+  for (const auto& [number, running] : running_) {
+    if (running.client == client) lanes.push_back(running.lane);
+  }
+  for (const std::weak_ptr<Lane>& one : lanes) {
+    if (const std::shared_ptr<Lane> lane = one.lock()) lane->interrupt("client_ended", "this client was ended");
+  }
 }
 
 void Transfers::stop() {
@@ -144,7 +167,7 @@ void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
                             : set_command(transfer->key, transfer->loan.length(),
                                           transfer->sent_crc ? std::optional(transfer->crc) : std::nullopt, named);
   transfer->machine.move(TransferState::kPosted);
-  if (transfer->op == Op::kGet) running_gets_[transfer->number].lane = lane;
+  note_running(*transfer, lane);
   parts_.book.posted(transfer->lease());
   Lane& at = *lane;
   at.exchange(std::move(command),
@@ -154,8 +177,29 @@ void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
               });
 }
 
+void Transfers::note_running(const Transfer& transfer, const std::shared_ptr<Lane>& lane) {
+  Running& running = running_[transfer.number];
+  running.lane = lane;
+  running.client = parts_.book.client(transfer.lease());
+  if (min_rate_ == 0) return;
+  // A year is as good as never, and fits a Duration.
+  const std::chrono::duration<double> moving(
+      std::min(static_cast<double>(transfer.loan.length()) / static_cast<double>(min_rate_), 3e7));
+  running.deadline = interrupt_after(deadline_base_ + std::chrono::duration_cast<base::Duration>(moving), lane,
+                                     "deadline", "no reply came within the time that transfer.min_rate allows");
+}
+
+std::unique_ptr<base::Timer> Transfers::interrupt_after(base::Duration limit, const std::shared_ptr<Lane>& lane,
+                                                        const char* reason, std::string text) {
+  auto timer = std::make_unique<base::Timer>(parts_.loop);
+  timer->start(limit, [lane = std::weak_ptr(lane), reason, text = std::move(text)] {
+    if (const std::shared_ptr<Lane> self = lane.lock()) self->interrupt(reason, text);
+  });
+  return timer;
+}
+
 void Transfers::replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply) {
-  running_gets_.erase(transfer->number);
+  running_.erase(transfer->number);
   if (!reply.value) {
     ReplyOutcome lost;
     lost.text = node_ + ": " + reply.text;

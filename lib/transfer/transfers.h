@@ -11,6 +11,7 @@
 
 #include "base/loop.h"
 #include "fabric/fabric.h"
+#include "memory/lease_queue.h"
 #include "memory/pool.h"
 #include "transfer/availability.h"
 #include "transfer/blob_command.h"
@@ -26,7 +27,7 @@ namespace keyferry::transfer {
 /// One BLOB.RDMA_SET or BLOB.RDMA_GET on its way. Owns the Loan until it ends.
 struct Transfer {
   Op op = Op::kSet;
-  /// Of a GET, for abandon(); 0 for a SET, which is never abandoned.
+  /// Names it while it is here; a GET's is its ticket for abandon().
   std::uint64_t number = 0;
   std::string key;
   std::uint32_t crc = 0;
@@ -67,6 +68,8 @@ class Transfers final : public LanePool::Listener {
   /// A GET that nobody waits for: answered at once if it is not on a lane yet, fenced if it is still there after
   /// orphan_grace.
   void abandon(std::uint64_t number);
+  /// Refuses what that client has waiting and fences what it has on a lane.
+  void end_client(memory::ClientId client);
   /// Everything that waits is answered; what runs is the lanes' to stop.
   void stop();
 
@@ -83,6 +86,9 @@ class Transfers final : public LanePool::Listener {
 
   void dispatch();
   void begin(Owned transfer, std::shared_ptr<Lane> lane);
+  void note_running(const Transfer& transfer, const std::shared_ptr<Lane>& lane);
+  std::unique_ptr<base::Timer> interrupt_after(base::Duration limit, const std::shared_ptr<Lane>& lane,
+                                               const char* reason, std::string text);
   void post(Owned transfer, std::shared_ptr<Lane> lane);
   void replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply);
   void end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
@@ -95,10 +101,12 @@ class Transfers final : public LanePool::Listener {
   void expire();
   void drain_queue(const char* reason);
 
-  /// A GET on a lane, and the end of its grace once it is abandoned.
+  /// A transfer on a lane, the end of its grace once it is abandoned, and its deadline if there is one.
   struct Running {
     std::weak_ptr<Lane> lane;
+    memory::ClientId client{};
     std::unique_ptr<base::Timer> grace;
+    std::unique_ptr<base::Timer> deadline;
   };
 
   Parts parts_;
@@ -106,9 +114,11 @@ class Transfers final : public LanePool::Listener {
   base::Duration upstream_wait_;
   base::Duration orphan_grace_;
   TrustErrorReplies trust_;
+  std::uint64_t min_rate_;
+  base::Duration deadline_base_;
   LanePool* lanes_ = nullptr;
   std::deque<Owned> queue_;
-  std::unordered_map<std::uint64_t, Running> running_gets_;
+  std::unordered_map<std::uint64_t, Running> running_;
   base::Timer timer_;
   bool armed_ = false;
   bool crc_supported_ = true;

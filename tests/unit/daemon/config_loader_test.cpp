@@ -62,7 +62,7 @@ upstream:
   password_file: /secret
 pool: {size: 64MiB, region: 1MiB, huge_pages: require}
 fabric: {provider: software, interfaces: [lo, eth0], bind: "::1", library: /lib/libfabric.so.1}
-transfer: {threshold: 1MiB, lanes: 4, warm: 2, orphan_grace: 5s}
+transfer: {threshold: 1MiB, lanes: 4, warm: 2, min_rate: 1MiB, orphan_grace: 5s, trust_error_replies: always}
 limits:
   value_max: 128MiB
   clients: 7
@@ -91,7 +91,7 @@ log: {level: debug, format: json}
                      "/secret"};
   wanted.pool = {64U << 20, 1U << 20, HugePages::kRequire};
   wanted.fabric = {"software", {"lo", "eth0"}, "::1", "/lib/libfabric.so.1"};
-  wanted.transfer = {1U << 20, 4, 2, 5s};
+  wanted.transfer = {1U << 20, 4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways};
   wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 4min, base::Duration(0)};
   wanted.admin = {std::nullopt};
   wanted.log = {"debug", "json"};
@@ -124,8 +124,8 @@ TEST(ConfigLoader, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST(ConfigLoader, KeysAndChoicesOfOtherVersionsAreRefusedWithThatReason) {
-  EXPECT_EQ(mistakes("transfer: {min_rate: 0}"),
-            "k.yaml:1: transfer.min_rate: this version does not have this key yet; take it out");
+  EXPECT_EQ(mistakes("transfer: {offload: []}"),
+            "k.yaml:1: transfer.offload: this version does not have this key yet; take it out");
   EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n- ring: /r\n").substr(0, 63),
             "k.yaml:3: listen[1].ring: this version does not have this key y");
   EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, port: 1, rdma_port: 2}]}"),

@@ -30,6 +30,7 @@ struct LeaseQueueTest : testing::Test {
                          });
   }
   void give_back(int client) {
+    queue.gave_back(ClientId{static_cast<std::uint64_t>(client)}, held[client].at(0).regions.size() * kRegion);
     pool.release(std::move(held[client].at(0)));
     held[client].erase(held[client].begin());
     queue.pump();
@@ -73,12 +74,12 @@ TEST_F(LeaseQueueTest, SmallRequestsDoNotOvertakeALargeOne) {
   ask(2, 8);
   ask(3, 1);
   EXPECT_THAT(order, ElementsAre(1)) << "two regions are free, but it is not client 3's turn";
-  EXPECT_FALSE(queue.try_now(kRegion));
+  EXPECT_FALSE(queue.try_now(ClientId{4}, kRegion));
   give_back(1);
   EXPECT_THAT(order, ElementsAre(1, 2));
   give_back(2);
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
-  EXPECT_TRUE(queue.try_now(kRegion));
+  EXPECT_TRUE(queue.try_now(ClientId{4}, kRegion));
 }
 
 TEST_F(LeaseQueueTest, ThirtyTwoClientsOf64MiBFinishOneAfterAnotherInAPoolOf256MiB) {
@@ -105,6 +106,7 @@ TEST_F(LeaseQueueTest, ThirtyTwoClientsOf64MiBFinishOneAfterAnotherInAPoolOf256M
     running.erase(running.begin());
     big.set_in_flight(lease);
     big.settle(lease);
+    waiting.gave_back(ClientId{static_cast<std::uint64_t>(client)}, 64 * base::kMiB);
     big.release(std::move(lease));
     finished.push_back(client);
     waiting.pump();
@@ -114,6 +116,48 @@ TEST_F(LeaseQueueTest, ThirtyTwoClientsOf64MiBFinishOneAfterAnotherInAPoolOf256M
   EXPECT_EQ(started, all);
   EXPECT_EQ(finished, all);
   EXPECT_EQ(big.stats().bytes_in(RegionState::kFree), 256 * base::kMiB);
+}
+
+TEST_F(LeaseQueueTest, OneWhoHoldsMuchComesAfterOneWhoHoldsNothing) {
+  ask(1, 2);
+  ask(2, 6);
+  ask(1, 2);
+  ask(3, 4);
+  EXPECT_THAT(order, ElementsAre(1, 2)) << "client 1 was first in line, but holds 2 regions";
+  give_back(2);
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
+  give_back(1);
+  EXPECT_THAT(order, ElementsAre(1, 2, 3, 1));
+}
+
+TEST_F(LeaseQueueTest, OneClientNeverFillsThePoolWithWhatItDoesNotTake) {
+  for (int i = 0; i < 4; ++i) ask(1, 2);
+  EXPECT_THAT(order, ElementsAre(1, 1)) << "alone it may have half";
+  ask(2, 2);
+  ask(2, 2);
+  ask(3, 2);
+  EXPECT_THAT(order, ElementsAre(1, 1, 2, 3)) << "each new one finds room; more for the others stays behind them";
+  EXPECT_EQ(queue.depth(), 3U);
+  EXPECT_FALSE(queue.try_now(ClientId{1}, kRegion));
+  for (int client : {1, 1, 2, 3, 1}) give_back(client);
+  EXPECT_THAT(order, ElementsAre(1, 1, 2, 3, 1, 2, 1));
+  EXPECT_EQ(queue.depth(), 0U);
+}
+
+TEST_F(LeaseQueueTest, OneWhoIsPutOffBlocksNobodyAndIsServedWhenItHoldsNothing) {
+  ask(1, 4);
+  ask(1, 8);
+  ask(2, 4);
+  EXPECT_THAT(order, ElementsAre(1, 2));
+  give_back(2);
+  std::optional<Lease> quick = queue.try_now(ClientId{3}, kRegion);
+  ASSERT_TRUE(quick) << "nobody who holds nothing waits";
+  give_back(1);
+  EXPECT_THAT(order, ElementsAre(1, 2)) << "one region is still out";
+  queue.gave_back(ClientId{3}, kRegion);
+  pool.release(*std::move(quick));
+  queue.pump();
+  EXPECT_THAT(order, ElementsAre(1, 2, 1));
 }
 
 TEST_F(LeaseQueueTest, WhatCouldNeverBeLeasedIsAnErrorAtOnce) {
@@ -191,6 +235,7 @@ TEST_F(LeaseQueueTest, ACallbackMayAskAgainAndGiveBack) {
   std::function<void(base::Result<Lease>)> again = [&](base::Result<Lease> result) {
     ASSERT_TRUE(result);
     pool.release(*std::move(result));
+    queue.gave_back(ClientId{1}, 8 * kRegion);
     if (++grants < 1000) {
       queue.request(ClientId{1}, 8 * kRegion, {}, [&](base::Result<Lease> next) { again(std::move(next)); });
     }

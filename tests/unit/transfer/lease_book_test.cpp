@@ -14,17 +14,22 @@ class LeaseBookTest : public testing::Test, protected LeaseBook::Listener {
   memory::LeaseId granted() {
     memory::Lease lease = *pool.try_lease(8192);
     const memory::LeaseId id = lease.id;
-    book.granted(std::move(lease), {});
+    book.granted(std::move(lease), memory::ClientId{1}, {});
     return id;
   }
   std::uint64_t in(RegionState state) const { return pool.stats().regions_in(state); }
   void regions_moved() override { ++moved; }
+  void not_held(memory::ClientId client, std::uint64_t freed) override {
+    EXPECT_EQ(client, memory::ClientId{1});
+    given_back += freed;
+  }
   void needs_registration(const std::vector<memory::RegionIndex>& regions) override { renewing = regions; }
 
   std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{4} * 4096);
   memory::Pool pool{bytes, 4096};
   LeaseBook book{pool, *this};
   int moved = 0;
+  std::uint64_t given_back = 0;
   std::vector<memory::RegionIndex> renewing;
 };
 
@@ -34,6 +39,7 @@ TEST_F(LeaseBookTest, ALoanThatComesBackUnusedFreesItsRegions) {
   book.loan_returned(id);
   EXPECT_EQ(in(RegionState::kFree), 4U);
   EXPECT_EQ(moved, 1);
+  EXPECT_EQ(given_back, 8192U);
   EXPECT_EQ(book.size(), 0U);
 }
 
@@ -50,6 +56,7 @@ TEST_F(LeaseBookTest, R88AQuarantinedLeaseWaitsForTheFenceAndForTheLoanInEitherO
   for (const bool loan_first : {true, false}) {
     const memory::LeaseId id = granted();
     book.posted(id);
+    given_back = 0;
     book.quarantined(id, "test", base::Clock::steady().now());
     if (loan_first) {
       book.loan_returned(id);
@@ -57,6 +64,7 @@ TEST_F(LeaseBookTest, R88AQuarantinedLeaseWaitsForTheFenceAndForTheLoanInEitherO
       book.fence_confirmed(id, false);
     }
     EXPECT_EQ(in(RegionState::kQuarantined), 2U);
+    EXPECT_EQ(given_back, 8192U) << "quarantine is not its client's doing";
     EXPECT_EQ(book.quarantine().size(), 1U);
     if (loan_first) {
       book.fence_confirmed(id, false);
@@ -65,6 +73,7 @@ TEST_F(LeaseBookTest, R88AQuarantinedLeaseWaitsForTheFenceAndForTheLoanInEitherO
     }
     EXPECT_EQ(in(RegionState::kFree), 4U);
     EXPECT_TRUE(book.quarantine().empty());
+    EXPECT_EQ(given_back, 8192U) << "counted once";
   }
 }
 

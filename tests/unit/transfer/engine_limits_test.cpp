@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/unit/transfer/rig.h"
+
+// What ends a transfer from this side: a deadline, the end of its client. Each closes the lane, none gives memory back
+// early (promise 4, C13).
+
+namespace keyferry::test {
+namespace {
+
+using Kind = ScriptedFabric::Kind;
+using Answer = ScriptedFabric::Answer;
+using transfer::GetResult;
+using transfer::SetResult;
+
+Script silent_lane() {
+  return Rig::lane().answer(say("")).until_closed();
+}
+Script next_lane() {
+  return Rig::lane().serve(say("$-1\r\n"));
+}
+
+TEST(EngineLimits, C13ATransferBeyondItsDeadlineIsFencedAndItsMemoryWaitsForThat) {
+  Rig rig({silent_lane(), next_lane()}, [](transfer::EngineOptions& options) {
+    options.min_rate = base::kMiB;
+    options.deadline_base = std::chrono::milliseconds(30);
+  });
+  rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
+  rig.start();
+  const SetResult result = rig.set("key", pattern(5000, 1));
+  EXPECT_EQ(result.kind, SetResult::Kind::kLost);
+  EXPECT_NE(result.text.find("transfer.min_rate"), std::string::npos) << result.text;
+  EXPECT_EQ(rig.status()["quarantine"][0]["reason"], "deadline");
+  EXPECT_EQ(rig.regions("quarantined"), 2U);
+  rig.fabric.release_held(Kind::kCloseEndpoint);
+  rig.until_regions("free", Rig::kRegions);
+  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+}
+
+TEST(EngineLimits, ADeadlineGrowsWithTheBytesAndNoRateMeansNone) {
+  for (const std::uint64_t rate : {std::uint64_t{1}, std::uint64_t{0}}) {
+    Rig rig({Rig::lane().answer(say("")).hold().send("+OK\r\n").until_closed()}, [&](transfer::EngineOptions& options) {
+      options.min_rate = rate;
+      options.deadline_base = std::chrono::milliseconds(1);
+    });
+    rig.start();
+    // 5000 bytes at 1 byte/s: far beyond this test.
+    const auto slot = rig.begin_set("key", rig.lease_with(pattern(5000, 2)), 1);
+    rig.fabric.wait_for_owed(1);
+    rig.server.go();
+    EXPECT_EQ(rig.result_of(slot).kind, SetResult::Kind::kStored);
+  }
+}
+
+TEST(EngineLimits, TheEndOfAClientFencesWhatItHasOutAndRefusesWhatWaits) {
+  Rig rig({silent_lane(), next_lane()});
+  rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
+  rig.start();
+  rig.until_regions("free", Rig::kRegions);
+  const auto loan_for = [&](std::uint64_t client) { return std::move(rig.try_lease(10, true, client).value()); };
+  const auto out = rig.begin_set("out", loan_for(7));
+  rig.fabric.wait_for_owed(1);
+  const auto waits = rig.begin_get("waits", loan_for(7));
+  const auto others = rig.begin_get("others", loan_for(8));
+  std::optional<base::Result<transfer::Loan>> lease;
+  rig.engine->lease(7, Rig::kRegions * Rig::kRegion, true, rig.mail,
+                    [&](base::Result<transfer::Loan> result) { lease.emplace(std::move(result)); });
+  rig.until_status(
+      [](const nlohmann::json& page) { return page["waiting"]["leases"] == 1 && page["waiting"]["transfers"] == 2; });
+
+  rig.engine->end_client(7);
+  EXPECT_EQ(rig.result_of(out).kind, SetResult::Kind::kLost);
+  const GetResult refused = rig.result_of(waits);
+  EXPECT_EQ(refused.kind, GetResult::Kind::kRefused);
+  EXPECT_TRUE(refused.text.starts_with("-ERR keyferry: ")) << refused.text;
+  rig.mail.until([&] { return lease.has_value(); });
+  EXPECT_EQ(lease->error().code, ECANCELED);
+  EXPECT_EQ(rig.status()["quarantine"][0]["reason"], "client_ended");
+  EXPECT_EQ(rig.result_of(others).kind, GetResult::Kind::kMissing);
+  rig.fabric.release_held(Kind::kCloseEndpoint);
+  rig.until_regions("free", Rig::kRegions);
+  rig.engine->end_client(7);
+  EXPECT_EQ(rig.get("again", 10).kind, GetResult::Kind::kMissing);
+}
+
+}  // namespace
+}  // namespace keyferry::test
