@@ -342,7 +342,9 @@ constexpr std::array kTable{
                .default_text = "0",
                .doc = "Bytes per second that a transfer must reach: after 10 s + bytes / min_rate it is fenced. 0: no "
                       "deadline.",
+               .least = 1,
                .most = kTiB,
+               .word = "0",
                .set = kSet<&Options::transfer, &TransferOptions::min_rate>},
     OptionInfo{.path = "transfer.orphan_grace",
                .type = kDuration,

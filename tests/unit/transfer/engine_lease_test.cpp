@@ -32,7 +32,9 @@ TEST(EngineLease, WaitingLeasesAreGrantedInOrderAsMemoryComesBack) {
   std::vector<int> order;
   std::vector<transfer::Loan> loans;
   for (int i = 0; i < 3; ++i) {
-    rig.engine->lease(1, (i == 0 ? 6 : 1) * Rig::kRegion, true, rig.mail, [&, i](base::Result<transfer::Loan> result) {
+    const std::uint64_t client = static_cast<std::uint64_t>(i) + 1;
+    const std::uint64_t length = (i == 0 ? 6 : 1) * Rig::kRegion;
+    rig.engine->lease(client, length, true, rig.mail, [&, i](base::Result<transfer::Loan> result) {
       order.push_back(i);
       loans.push_back(std::move(result.value()));
     });

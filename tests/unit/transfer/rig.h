@@ -194,7 +194,9 @@ class Rig {
     thread_.join();
   }
 
-  base::Result<transfer::Loan> try_lease(std::uint64_t length, bool patient = true, std::uint64_t client = 1) {
+  /// For a client of its own unless one is named.
+  base::Result<transfer::Loan> try_lease(std::uint64_t length, bool patient = true, std::uint64_t client = 0) {
+    if (client == 0) client = next_client_++;
     std::optional<base::Result<transfer::Loan>> result;
     engine->lease(client, length, patient, mail,
                   [&](base::Result<transfer::Loan> one) { result.emplace(std::move(one)); });
@@ -272,6 +274,7 @@ class Rig {
 
  private:
   std::thread thread_;
+  std::uint64_t next_client_ = 1000;
   std::uint64_t illegal_before_ = transfer::illegal_transitions();
 };
 
