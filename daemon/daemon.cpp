@@ -7,6 +7,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include "fabric/open.h"
 
@@ -77,6 +78,15 @@ gateway::WorkerOptions worker_options(const Options& options, std::size_t worker
   return worker;
 }
 
+/// A switch of the tests (tests/support/README.md), so it is no option of the configuration.
+bool audit_wanted() {
+  const char* value = std::getenv("KEYFERRY_AUDIT_POOL");
+  if (value == nullptr || std::string_view(value) != "1") return false;
+  spdlog::warn(
+      "KEYFERRY_AUDIT_POOL is set: every byte of the pool is checked whenever its owner changes, which is slow");
+  return true;
+}
+
 std::string_view wanted_name(Transport transport) {
   switch (transport) {
     case Transport::kAuto:
@@ -115,6 +125,7 @@ Daemon::Daemon(const Options& options)
   engine.trust_error_replies = options_.transfer.trust_error_replies;
   engine.pool_wait = options_.limits.pool_wait;
   engine.upstream_wait = options_.limits.upstream_wait;
+  engine.audit_pool = audit_wanted();
   engine_ =
       std::make_unique<transfer::Engine>(engine_loop_, engine, fabric_.get(), no_fabric_reason_, memory_, metrics_);
   const std::size_t workers = worker_count(options_);

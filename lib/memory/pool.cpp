@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "memory/region_auditor.h"
+
 namespace keyferry::memory {
 
 namespace {
@@ -56,6 +58,7 @@ std::optional<Lease> Pool::try_lease(std::uint64_t length) {
     holders_[index] = lease.id;
     lease.regions.push_back(index);
   }
+  if (auditor_ != nullptr) auditor_->leased(lease);
   return lease;
 }
 
@@ -67,25 +70,30 @@ bool Pool::could_ever_lease(std::uint64_t length) const {
 void Pool::set_in_flight(const Lease& lease) {
   if (!held_in(lease, {RegionState::kLeased})) return illegal("set_in_flight");
   for (RegionIndex index : lease.regions) move(index, RegionState::kInFlight);
+  if (auditor_ != nullptr) auditor_->in_flight(lease);
 }
 
 void Pool::settle(const Lease& lease) {
   if (!held_in(lease, {RegionState::kInFlight})) return illegal("settle");
   for (RegionIndex index : lease.regions) move(index, RegionState::kLeased);
+  if (auditor_ != nullptr) auditor_->settled(lease);
 }
 
 void Pool::quarantine(const Lease& lease) {
   if (!held_in(lease, {RegionState::kInFlight})) return illegal("quarantine");
   for (RegionIndex index : lease.regions) move(index, RegionState::kQuarantined);
+  if (auditor_ != nullptr) auditor_->quarantined(lease);
 }
 
 void Pool::release(Lease lease) {
   if (!held_in(lease, {RegionState::kLeased, RegionState::kQuarantined})) return illegal("release");
+  if (auditor_ != nullptr) auditor_->given_back(lease);
   for (RegionIndex index : lease.regions) move(index, RegionState::kFree);
 }
 
 void Pool::renew(Lease lease) {
   if (!held_in(lease, {RegionState::kQuarantined})) return illegal("renew");
+  if (auditor_ != nullptr) auditor_->given_back(lease);
   for (RegionIndex index : lease.regions) move(index, RegionState::kRegistering);
 }
 
@@ -139,6 +147,7 @@ void Pool::move(RegionIndex index, RegionState to) {
   ++counts_[slot(to)];
   states_[index] = to;
   if (to == RegionState::kFree) free_.push_back(index);
+  if (to == RegionState::kFree && auditor_ != nullptr) auditor_->became_free(index);
   if (to != RegionState::kLeased && to != RegionState::kInFlight && to != RegionState::kQuarantined)
     holders_[index] = kNobody;
 }

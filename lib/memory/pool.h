@@ -11,6 +11,8 @@
 
 namespace keyferry::memory {
 
+class RegionAuditor;
+
 /// Where a region stands. registering -> free | closed; free -> leased; leased -> in_flight | free; in_flight -> leased
 /// | quarantined; quarantined -> free | registering | closed. From in_flight there is no way to free but through
 /// settle() or quarantine() (R88).
@@ -42,12 +44,14 @@ struct PoolStats {
 };
 
 /// The books of the pool: which region is in which state and who holds it. Only the engine's thread touches it, so it
-/// has no locks and no atomics. It never touches the memory itself.
+/// has no locks and no atomics. It never touches the memory itself, but for a RegionAuditor that a test asked for.
 class Pool {
  public:
   /// All regions start as registering: they become free one by one (region_registered) as the registrar gets through
   /// them, or all at once (all_registered) where there is no fabric.
   Pool(base::MutableBytes memory, std::uint64_t region_bytes);
+  /// From now on `auditor` hears of every change, and checks the memory. Before the first registration; for tests.
+  void audit_by(RegionAuditor& auditor) { auditor_ = &auditor; }
 
   std::uint64_t region_bytes() const { return region_bytes_; }
   std::size_t region_count() const { return states_.size(); }
@@ -104,6 +108,7 @@ class Pool {
   std::uint64_t counts_[kRegionStates] = {};
   std::uint64_t next_lease_ = 1;
   std::uint64_t illegal_transitions_ = 0;
+  RegionAuditor* auditor_ = nullptr;
 };
 
 }  // namespace keyferry::memory

@@ -1,15 +1,18 @@
 #include "transfer/engine.h"
 
 #include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "memory/lease_queue.h"
 #include "memory/pool.h"
+#include "memory/region_auditor.h"
 #include "transfer/engine_status.h"
 #include "transfer/lane_pool.h"
 #include "transfer/lease_book.h"
@@ -64,8 +67,14 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
         queue(pool, options.pool_wait),
         book(pool, *this),
         metrics(registry, options.connect.address.text(), options.connect.tls ? "tls" : "tcp"),
-        lease_timer(engine_loop) {
+        lease_timer(engine_loop),
+        audit_timer(engine_loop) {
     options.connect = lane_connection(std::move(options.connect));
+    if (options.audit_pool) {
+      auditor.emplace(memory.bytes(), memory.region_bytes(), base::Clock::steady(),
+                      [](const std::string& what) { spdlog::critical("the pool's audit: {}", what); });
+      pool.audit_by(*auditor);
+    }
     if (fabric != nullptr) registrations = std::make_unique<Registrations>(loop, *fabric, pool, metrics, *this);
     transfers = std::make_unique<Transfers>(
         Transfers::Parts{loop, book, metrics, availability, fabric, registrations.get()}, options);
@@ -91,6 +100,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
   void end_client(memory::ClientId client);
   static void answer_canceled(Request request, const char* why);
   void arm_lease_timer();
+  void arm_audit_timer();
   std::string status() const;
   void stop(base::Executor& back, base::Task done);
 
@@ -112,6 +122,8 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
   std::shared_ptr<LoanDesk> desk;
 
   memory::Pool pool;
+  /// Only where a test asked for it.
+  std::optional<memory::RegionAuditor> auditor;
   memory::LeaseQueue queue;
   std::unordered_map<std::uint64_t, Request> requests;
   LeaseBook book;
@@ -120,6 +132,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
   std::unique_ptr<Transfers> transfers;
   std::unique_ptr<LanePool> lanes;
   base::Timer lease_timer;
+  base::Timer audit_timer;
   /// Registration and lanes that have yet to say that start() is through.
   int starting = 0;
   base::Executor* ready_back = nullptr;
@@ -236,6 +249,16 @@ void Engine::Impl::arm_lease_timer() {
 void Engine::Impl::regions_moved() {
   queue.pump();
   metrics.pool(pool.stats());
+  if (auditor) arm_audit_timer();
+}
+
+void Engine::Impl::arm_audit_timer() {
+  const std::optional<base::TimePoint> due = auditor->due();
+  if (!due) return;
+  audit_timer.start(*due - now(), [this] {
+    auditor->check_fenced();
+    arm_audit_timer();
+  });
 }
 
 std::string Engine::Impl::status() const {
@@ -248,6 +271,7 @@ std::string Engine::Impl::status() const {
   page["set_with_crc"] = transfers->crc_supported();
   page["waiting"] = {{"transfers", transfers->waiting()}, {"leases", queue.depth()}};
   page["lanes"] = lanes ? status_of_lanes(*lanes) : nlohmann::json::array();
+  if (auditor) page["audit"] = status_of_audit(*auditor);
   page["illegal_transitions"] = illegal_transitions() + pool.illegal_transitions();
   return page.dump();
 }

@@ -34,6 +34,8 @@ struct EngineOptions {
   /// fenced: a limit that gave memory back without that would be a hope (promise 4, C13).
   std::uint64_t min_rate = 0;
   base::Duration deadline_base = std::chrono::seconds(10);
+  /// For tests: every byte of the pool is checked whenever its owner changes (memory/region_auditor.h); slow.
+  bool audit_pool = false;
 };
 
 /// Memory of the pool that its holder alone may read and write, until it is handed on or destroyed. Move-only; may be

@@ -39,4 +39,10 @@ nlohmann::json status_of_lanes(const LanePool& lanes) {
   return list;
 }
 
+nlohmann::json status_of_audit(const memory::RegionAuditor& auditor) {
+  const memory::RegionAuditor::Counts& counts = auditor.counts();
+  return {{"leased", counts.leased},           {"settled", counts.settled}, {"given_back", counts.given_back},
+          {"after_fence", counts.after_fence}, {"foreign", counts.foreign}, {"due", auditor.due().has_value()}};
+}
+
 }  // namespace keyferry::transfer

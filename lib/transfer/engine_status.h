@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "memory/pool.h"
+#include "memory/region_auditor.h"
 #include "transfer/lane_pool.h"
 #include "transfer/lease_book.h"
 
@@ -14,5 +15,9 @@ namespace keyferry::transfer {
 nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book);
 /// [{"number", "state", "seconds", "age_seconds", "transfers"}]; `seconds`: in this state.
 nlohmann::json status_of_lanes(const LanePool& lanes);
+/// {"leased", "settled", "given_back", "after_fence", "foreign"}: checks of regions, and those that found a foreign
+/// byte;
+/// {"due"}: whether a check after a fence is to come.
+nlohmann::json status_of_audit(const memory::RegionAuditor& auditor);
 
 }  // namespace keyferry::transfer

@@ -43,6 +43,7 @@ class StackOptions:
     module_args: str = "chunk-size 64kb"  # many pieces even for small values
     module: bool = True
     tls: bool = False
+    environment: dict = dataclasses.field(default_factory=dict)  # of both programs, beside the test's own
 
 
 class Stack:
@@ -65,7 +66,8 @@ class Stack:
         self._read_env()
 
     def _script(self, *arguments):
-        done = subprocess.run([STACK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run([STACK, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, **self.options.environment})
         if done.returncode != 0:
             pytest.fail(f"stack {' '.join(map(str, arguments))} ended with status {done.returncode}:\n{done.stdout}", pytrace=False)
 

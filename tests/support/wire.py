@@ -180,6 +180,11 @@ class Wire:
             return ErrorReply(header[1:].decode(errors="backslashreplace"))
         if header != b"$%d" % pattern.length:
             raise WireError(f"the reply begins with {header[:60]!r}, not with ${pattern.length}")
+        self.expect_body(pattern)
+        return None
+
+    def expect_body(self, pattern):
+        """What follows a bulk string's header: exactly these bytes and CR LF."""
         at = 0
         for piece in self._views(pattern.length):
             for wanted in pattern.pieces(at, at + len(piece)):
@@ -189,7 +194,6 @@ class Wire:
                 piece = piece[len(wanted) :]
                 at += len(wanted)
         self._crlf()
-        return None
 
     def expect_end(self):
         """The peer closes, and sends nothing before it does."""
