@@ -1,0 +1,118 @@
+"""What the benchmarks share: a stack of the release build, the load generator, what each thread did, and the table that is printed and kept."""
+
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests/support"))
+
+from running_stack import Stack, StackOptions  # noqa: E402
+
+MIB = 1 << 20
+TICK = os.sysconf("SC_CLK_TCK")
+BUILD = pathlib.Path(os.environ.get("KEYFERRY_BUILD", ROOT / "build/release"))
+LOAD = BUILD / "bin/bench_load"
+
+
+@contextlib.contextmanager
+def running_stack(**options):
+    subprocess.run(["ninja", "-C", BUILD, "keyferryd", "bench_load", "large_object", "fabric_client"], check=True, stdout=subprocess.DEVNULL)
+    # The server's own piece size, not the small one of the tests.
+    stack = Stack(StackOptions(module_args="", **options))
+    try:
+        yield stack
+    finally:
+        stack.close()
+
+
+def start_load(*arguments):
+    return subprocess.Popen([LOAD, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+def start_bulk(command):
+    """`bench_load bulk` or its like of fabric_peer.py: has stored its values and begins."""
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    if process.stdout.readline() != "ready\n":
+        raise SystemExit(f"{' '.join(map(str, command))} ended with status {process.wait()}")
+    return process
+
+
+def result_of(process):
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, process.args))} ended with status {process.returncode}")
+    return json.loads(output)
+
+
+def load(*arguments):
+    return result_of(start_load(*arguments))
+
+
+def rate(result):
+    """Bytes a second of the median operation."""
+    return result["bytes"] / len(result["each"]) / statistics.median(result["each"])
+
+
+# --- processor time
+
+
+def cpu(pid):
+    """Seconds that a process has run for."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def threads(pid):
+    """{thread's name and number: seconds that it has run for}."""
+    seen = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            text = (task / "stat").read_text()
+            name, fields = text[text.index("(") + 1 : text.rindex(")")], text.rsplit(")", 1)[1].split()
+            seen[f"{name} {task.name}"] = (int(fields[11]) + int(fields[12])) / TICK
+    return seen
+
+
+def busy(before, after, seconds):
+    """[(thread, part of the time)] of those that ran at all."""
+    parts = [(name.rsplit(" ", 1)[0], (spent - before.get(name, 0)) / seconds) for name, spent in after.items()]
+    return sorted([(name, part) for name, part in parts if part >= 0.005], key=lambda each: -each[1])
+
+
+def memory(pid):
+    """{field of /proc/PID/status: bytes}."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines if line.endswith(" kB")}
+
+
+# --- what is shown
+
+
+class Report:
+    """Lines for the terminal and for results/NAME.md, with the machine and the time above them."""
+
+    def __init__(self, name, title):
+        self.name = name
+        version = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+        model = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
+        self.lines = [f"# {title}", "", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, {version or 'no version'}, {os.cpu_count()} x {model}, "
+                      f"load before {os.getloadavg()[0]:.1f}", ""]  # fmt: skip
+        print("\n".join(self.lines))
+
+    def say(self, *lines):
+        self.lines += lines
+        print("\n".join(lines), flush=True)
+
+    def table(self, head, rows):
+        self.say("| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(map(str, row)) + " |" for row in rows), "")
+
+    def keep(self):
+        (HERE / "results").mkdir(exist_ok=True)
+        (HERE / "results" / f"{self.name}.md").write_text("\n".join(self.lines).rstrip() + "\n")

@@ -1,0 +1,359 @@
+// The clients of the benchmarks, in one program so that the generator is not what limits. Each mode prints one JSON
+// object on stdout. The keys are bench:BYTES:NUMBER. A reply that is not the expected one ends the program with a
+// message.
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/crc32c.h"
+
+namespace {
+
+constexpr const char* kUsage =
+    "small PORT CLIENTS RATE SECONDS              RATE requests a second in all, at fixed times whatever comes back\n"
+    "bulk PORT CLIENTS BYTES get|set SECONDS PACE PACE: bytes a second of all clients, 0 = without pause\n"
+    "ops PORT BYTES get|set COUNT NUMBER          one client, the seconds of each operation\n"
+    "socket BYTES COUNT                           the same between two processes over loopback, nothing but bytes\n"
+    "hash BYTES COUNT                             CRC-32C of that many bytes\n";
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "bench_load: %s\n", what.c_str());
+  std::_Exit(1);
+}
+
+double cpu_seconds() {
+  double sum = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    ::getrusage(who, &usage);
+    sum += static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+  }
+  return sum;
+}
+
+int connect_to(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    die("connecting to port " + std::to_string(port) + ": " + std::strerror(errno));
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+void send_all(int fd, const char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t sent = ::send(fd, bytes, size, MSG_NOSIGNAL);
+    if (sent <= 0) die(std::string("send: ") + std::strerror(errno));
+    bytes += sent;
+    size -= static_cast<std::size_t>(sent);
+  }
+}
+
+void receive_all(int fd, char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t got = ::recv(fd, bytes, size, 0);
+    if (got <= 0) die(got == 0 ? "the peer closed the connection" : std::string("recv: ") + std::strerror(errno));
+    bytes += got;
+    size -= static_cast<std::size_t>(got);
+  }
+}
+
+void expect(int fd, const std::string& wanted) {
+  std::string got(wanted.size(), '\0');
+  receive_all(fd, got.data(), got.size());
+  if (got != wanted) die("a reply begins with '" + got + "' instead of '" + wanted + "'");
+}
+
+std::string command(const std::vector<std::string>& words) {
+  std::string text = "*" + std::to_string(words.size()) + "\r\n";
+  for (const std::string& word : words) text += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
+  return text;
+}
+
+/// One client that moves one value again and again.
+class Mover {
+ public:
+  Mover(int port, std::size_t bytes, bool set, int number)
+      : fd_(connect_to(port)), set_(set), bytes_(bytes, static_cast<char>('a' + number % 26)) {
+    const std::string key = "bench:" + std::to_string(bytes) + ":" + std::to_string(number);
+    header_ = "$" + std::to_string(bytes) + "\r\n";
+    get_ = command({"BLOB.TCP_GET", key});
+    set_command_ = "*3\r\n" + command({"BLOB.TCP_SET", key}).substr(4) + header_;
+  }
+  ~Mover() { ::close(fd_); }
+  Mover(const Mover&) = delete;
+  Mover& operator=(const Mover&) = delete;
+
+  void store() {
+    send_all(fd_, set_command_.data(), set_command_.size());
+    send_all(fd_, bytes_.data(), bytes_.size());
+    send_all(fd_, "\r\n", 2);
+    expect(fd_, "+OK\r\n");
+  }
+  void fetch() {
+    send_all(fd_, get_.data(), get_.size());
+    expect(fd_, header_);
+    receive_all(fd_, bytes_.data(), bytes_.size());
+    expect(fd_, "\r\n");
+  }
+  void once() { set_ ? store() : fetch(); }
+
+ private:
+  int fd_;
+  bool set_;
+  std::string bytes_;
+  std::string header_;
+  std::string get_;
+  std::string set_command_;
+};
+
+void bulk(int port, int clients, std::size_t bytes, bool set, double lasting, double pace) {
+  std::vector<std::unique_ptr<Mover>> movers;
+  for (int i = 0; i < clients; ++i) movers.push_back(std::make_unique<Mover>(port, bytes, set, i));
+  for (const auto& mover : movers) mover->store();
+  std::printf("ready\n");
+  std::fflush(stdout);
+  std::atomic<std::uint64_t> moved{0};
+  const double cpu = cpu_seconds();
+  const Clock::time_point begin = Clock::now();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < clients; ++i) {
+    threads.emplace_back([&, i] {
+      for (std::uint64_t turn = 0;; ++turn) {
+        if (pace > 0) {
+          const double at = static_cast<double>(turn * static_cast<std::uint64_t>(clients) + static_cast<unsigned>(i)) *
+                            static_cast<double>(bytes) / pace;
+          if (at >= lasting) return;
+          std::this_thread::sleep_until(begin +
+                                        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(at)));
+        }
+        if (seconds(Clock::now() - begin) >= lasting) return;
+        movers[static_cast<std::size_t>(i)]->once();
+        moved += bytes;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"cpu\": %.6f}\n", static_cast<unsigned long long>(moved.load()),
+              seconds(Clock::now() - begin), cpu_seconds() - cpu);
+}
+
+void print_ops(const std::vector<double>& each, std::size_t bytes, double cpu) {
+  std::printf("{\"bytes\": %zu, \"cpu\": %.6f, \"each\": [", bytes * each.size(), cpu);
+  for (std::size_t i = 0; i < each.size(); ++i) std::printf("%s%.9f", i == 0 ? "" : ", ", each[i]);
+  std::printf("]}\n");
+}
+
+template <typename Action>
+std::vector<double> time_each(int count, Action action) {
+  std::vector<double> each;
+  for (int i = 0; i < count; ++i) {
+    const Clock::time_point begin = Clock::now();
+    action();
+    each.push_back(seconds(Clock::now() - begin));
+  }
+  return each;
+}
+
+void ops(int port, std::size_t bytes, bool set, int count, int number) {
+  Mover mover(port, bytes, set, number);
+  mover.store();
+  mover.once();
+  const double cpu = cpu_seconds();
+  const std::vector<double> each = time_each(count, [&] { mover.once(); });
+  print_ops(each, bytes, cpu_seconds() - cpu);
+}
+
+/// A value asked for by one byte, as a GET would be, with nothing behind the socket but its sender.
+void socket_rate(std::size_t bytes, int count) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    die("no listening socket");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int fd = ::accept(listener, nullptr, nullptr);
+    const std::string value(bytes, 'x');
+    char ask = 0;
+    while (::recv(fd, &ask, 1, 0) == 1) send_all(fd, value.data(), value.size());
+    std::_Exit(0);
+  }
+  std::string value(bytes, 'y');
+  const int fd = connect_to(ntohs(address.sin_port));
+  const std::vector<double> each = time_each(count + 1, [&] {
+    send_all(fd, "g", 1);
+    receive_all(fd, value.data(), value.size());
+  });
+  ::close(fd);
+  ::waitpid(child, nullptr, 0);
+  // The child's whole life is counted: it does nothing else.
+  print_ops({each.begin() + 1, each.end()}, bytes, cpu_seconds() * count / (count + 1));
+}
+
+void hash_rate(std::size_t bytes, int count) {
+  const std::string value(bytes, 'h');
+  std::uint32_t crc = 0;
+  const double cpu = cpu_seconds();
+  const std::vector<double> each =
+      time_each(count, [&] { crc ^= keyferry::base::crc32c(keyferry::base::as_bytes(value)); });
+  if (crc == 1) std::fprintf(stderr, "\n");
+  print_ops(each, bytes, cpu_seconds() - cpu);
+}
+
+/// Many small clients on one thread. Times count from when a request was due, so that a stall hides no request.
+class Small {
+ public:
+  Small(int port, int clients, double rate) : epoll_(::epoll_create1(EPOLL_CLOEXEC)), interval_(1 / rate) {
+    links_.resize(static_cast<std::size_t>(clients));
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      links_[i].fd = connect_to(port);
+      const std::string key = "small:" + std::to_string(i);
+      links_[i].set = command({"SET", key, std::string(kValue, 's')});
+      links_[i].get = command({"GET", key});
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.u64 = i;
+      ::epoll_ctl(epoll_, EPOLL_CTL_ADD, links_[i].fd, &event);
+    }
+  }
+
+  void run(double lasting) {
+    const auto total = static_cast<std::uint64_t>(lasting / interval_);
+    begin_ = Clock::now();
+    const Clock::time_point end = begin_ + std::chrono::seconds(60) +
+                                  std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(lasting));
+    while (answered_ < total) {
+      const Clock::time_point now = Clock::now();
+      if (now > end) die(std::to_string(total - answered_) + " requests were never answered");
+      while (sent_ < total && due(sent_) <= now) send_one();
+      wait(sent_ < total ? due(sent_) - Clock::now() : std::chrono::milliseconds(100));
+    }
+    report();
+  }
+
+ private:
+  static constexpr std::size_t kValue = 64;
+  struct Link {
+    int fd = -1;
+    std::string set, get;
+    std::uint64_t asked = 0;
+    std::deque<std::pair<std::uint64_t, std::size_t>> waiting;  // number of the request, bytes of its reply to come
+  };
+
+  Clock::time_point due(std::uint64_t number) const {
+    return begin_ + std::chrono::duration_cast<Clock::duration>(
+                        std::chrono::duration<double>(static_cast<double>(number) * interval_));
+  }
+
+  void send_one() {
+    Link& link = links_[sent_ % links_.size()];
+    const bool set = link.asked++ % 2 == 0;
+    link.waiting.emplace_back(sent_, set ? 5 : kValue + 7);
+    late_.push_back(seconds(Clock::now() - due(sent_)));
+    ++sent_;
+    send_all(link.fd, set ? link.set.data() : link.get.data(), set ? link.set.size() : link.get.size());
+  }
+
+  void wait(Clock::duration limit) {
+    epoll_event events[256];
+    const auto ns = std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(limit).count());
+    const timespec time{ns / 1'000'000'000, ns % 1'000'000'000};
+    const int count = ::epoll_pwait2(epoll_, events, 256, &time, nullptr);
+    for (int i = 0; i < count; ++i) read(links_[events[i].data.u64]);
+  }
+
+  void read(Link& link) {
+    char bytes[4096];
+    const ssize_t got = ::recv(link.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got <= 0) die("a small client was closed");
+    if (bytes[0] == '-') die("a small client got " + std::string(bytes, static_cast<std::size_t>(got)));
+    auto left = static_cast<std::size_t>(got);
+    while (left > 0) {
+      if (link.waiting.empty()) die("a reply that nobody asked for");
+      auto& [number, missing] = link.waiting.front();
+      const std::size_t taken = std::min(left, missing);
+      left -= taken;
+      missing -= taken;
+      if (missing != 0) continue;
+      took_.push_back(seconds(Clock::now() - due(number)));
+      link.waiting.pop_front();
+      ++answered_;
+    }
+  }
+
+  static double quantile(std::vector<double>& values, double part) {
+    std::sort(values.begin(), values.end());
+    return values[std::min(values.size() - 1, static_cast<std::size_t>(part * static_cast<double>(values.size())))];
+  }
+
+  void report() {
+    std::printf(
+        "{\"count\": %zu, \"p50\": %.9f, \"p99\": %.9f, \"p99.9\": %.9f, \"max\": %.9f, \"generator_p99.9\": "
+        "%.9f, \"cpu\": %.3f}\n",
+        took_.size(), quantile(took_, 0.5), quantile(took_, 0.99), quantile(took_, 0.999), quantile(took_, 1),
+        quantile(late_, 0.999), cpu_seconds());
+  }
+
+  int epoll_;
+  double interval_;
+  std::vector<Link> links_;
+  Clock::time_point begin_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t answered_ = 0;
+  std::vector<double> took_;
+  std::vector<double> late_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const auto number = [&](int at) { return std::atoll(argv[at]); };
+  const auto bytes = [&](int at) { return static_cast<std::size_t>(std::atoll(argv[at])); };
+  const auto count = [&](int at) { return std::atoi(argv[at]); };
+  if (mode == "small" && argc == 6) {
+    Small(count(2), count(3), static_cast<double>(number(4))).run(std::atof(argv[5]));
+  } else if (mode == "bulk" && argc == 8) {
+    bulk(count(2), count(3), bytes(4), std::string(argv[5]) == "set", std::atof(argv[6]), std::atof(argv[7]));
+  } else if (mode == "ops" && argc == 7) {
+    ops(count(2), bytes(3), std::string(argv[4]) == "set", count(5), count(6));
+  } else if (mode == "socket" && argc == 4) {
+    socket_rate(bytes(2), count(3));
+  } else if (mode == "hash" && argc == 4) {
+    hash_rate(bytes(2), count(3));
+  } else {
+    die(std::string("these arguments are not known. Fix: one of\n") + kUsage);
+  }
+}
