@@ -36,7 +36,7 @@ void OutputQueue::append_value(transfer::CheckedValue value) {
   append("\r\n");
 }
 
-std::span<const base::ConstBytes> OutputQueue::gather(std::size_t most_spans) {
+std::span<const base::ConstBytes> OutputQueue::gather(std::size_t most_spans, std::size_t most_bytes) {
   spans_.clear();
   std::size_t skip = front_written_;
   for (Item& item : items_) {
@@ -49,6 +49,12 @@ std::span<const base::ConstBytes> OutputQueue::gather(std::size_t most_spans) {
     }
     skip = 0;
   }
+  std::size_t left = most_bytes, kept = 0;
+  while (kept < spans_.size() && left != 0) {
+    spans_[kept] = spans_[kept].first(std::min(left, spans_[kept].size()));
+    left -= spans_[kept++].size();
+  }
+  spans_.resize(kept);
   return spans_;
 }
 

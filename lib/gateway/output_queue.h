@@ -33,8 +33,9 @@ class OutputQueue {
   /// Values of the pool that wait for the client.
   std::size_t values() const { return values_; }
 
-  /// The next bytes to write, as spans that stay valid until written().
-  std::span<const base::ConstBytes> gather(std::size_t most_spans);
+  /// The next bytes to write, at most that many, as spans that stay valid until written(). A bound is what lets others
+  /// have their turn: to a client that reads as fast as it is written to, one write would take a value of any size.
+  std::span<const base::ConstBytes> gather(std::size_t most_spans, std::size_t most_bytes);
   /// The socket took this many bytes of what gather() gave.
   void written(std::size_t bytes);
   /// Called with the time from append_value() to the value's last byte being taken.

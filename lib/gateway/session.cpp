@@ -24,6 +24,8 @@ constexpr std::size_t kMostOpenReplies = 256;
 // The longest reply that a shared channel delivers whole; a longer one is paused when its client does not take it.
 constexpr std::size_t kLongReply = 64 * base::kKiB;
 constexpr std::size_t kMostOverlappingGets = 4;
+// One write: a worker is never busy with one client's value for longer than this takes (promise 5).
+constexpr std::size_t kWriteBytes = 512 * base::kKiB;
 // A command up to this size is read whole before a connection is asked for, so that a client that stops in the middle
 // of one holds nothing that others need.
 constexpr std::size_t kReadWhole = base::kMiB;
@@ -526,7 +528,7 @@ void Session::flush() {
   if (output_.empty()) return after_output();
   writing_ = true;
   stream_->async_write(
-      output_.gather(base::Stream::kMaxSpans),
+      output_.gather(base::Stream::kMaxSpans, kWriteBytes),
       [self = shared_from_this()](std::error_code error, std::size_t bytes) { self->on_written(error, bytes); });
 }
 

@@ -37,7 +37,7 @@ class OutputQueueTest : public testing::Test {
   /// Takes `most` bytes as a socket would.
   std::string take(std::size_t most, std::size_t spans = 64) {
     std::string taken;
-    for (const base::ConstBytes& span : output.gather(spans)) taken.append(base::as_text(span));
+    for (const base::ConstBytes& span : output.gather(spans, 1000)) taken.append(base::as_text(span));
     taken.resize(std::min(most, taken.size()));
     output.written(taken.size());
     return taken;
@@ -61,6 +61,23 @@ TEST_F(OutputQueueTest, AValueLeavesAsOneBulkStringWhateverTheSocketTakesAtATime
   }
 }
 
+TEST_F(OutputQueueTest, OneWriteIsBoundedWhateverIsQueued) {
+  std::vector<std::string> parts{"first region,", "second,", "third"};
+  output.append_value(value(parts));
+  std::string all;
+  while (!output.empty()) {
+    std::size_t bytes = 0;
+    for (const base::ConstBytes& span : output.gather(64, 7)) {
+      EXPECT_FALSE(span.empty());
+      all.append(base::as_text(span));
+      bytes += span.size();
+    }
+    EXPECT_LE(bytes, 7U);
+    output.written(bytes);
+  }
+  EXPECT_EQ(all, "$25\r\nfirst region,second,third\r\n");
+}
+
 TEST_F(OutputQueueTest, TheLeaseGoesBackWithTheValuesLastByteAndNotBefore) {
   std::vector<std::string> parts{"abcdef"};
   output.append_value(value(parts));
@@ -74,10 +91,10 @@ TEST_F(OutputQueueTest, TheLeaseGoesBackWithTheValuesLastByteAndNotBefore) {
 
 TEST_F(OutputQueueTest, WhatIsLentToAWriteDoesNotMoveWhenMoreComes) {
   output.append("lent");
-  const base::ConstBytes lent = output.gather(64).front();
+  const base::ConstBytes lent = output.gather(64, 1000).front();
   const std::byte* where = lent.data();
   for (int i = 0; i < 1000; ++i) output.append("more and more bytes");
-  EXPECT_EQ(output.gather(64).front().data(), where);
+  EXPECT_EQ(output.gather(64, 1000).front().data(), where);
   EXPECT_EQ(base::as_text(lent), "lent");
 }
 
