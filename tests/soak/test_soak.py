@@ -116,7 +116,8 @@ class Driver:
         if outcome == "missing" and not may_be_missing:
             raise AssertionError(f"transfer {transfer.number}: a value is gone: {transfer}")
         if outcome in ("error", "closed") and not transfer.kind and not self.world.disturbed_since(begin):
-            raise AssertionError(f"transfer {transfer.number}: {answer} although nothing was done to it: {transfer}")
+            raise AssertionError(f"transfer {transfer.number}: {answer} although the last fault for all ended {self.world.last_disturbance(begin):.2f} s "
+                                 f"before: {transfer}")
         self.outcomes[outcome] += 1
         return outcome
 

@@ -36,14 +36,19 @@ class World:
     def disturbed_since(self, begin):
         return any(end is None or end >= begin for _, end in self._disturbances)
 
+    def last_disturbance(self, moment):
+        """Seconds from its end to that moment."""
+        return moment - max((end for _, end in self._disturbances if end), default=moment)
+
     @contextlib.contextmanager
-    def disturbance(self):
+    def disturbance(self, noticed=0.0):
+        """`noticed`: seconds that its effect may take to be seen: a command may still be written to a connection that is cut."""
         entry = [time.monotonic(), None]
         self._disturbances.append(entry)
         try:
             yield
         finally:
-            entry[1] = time.monotonic()
+            entry[1] = time.monotonic() + noticed
 
     def server(self, *words):
         """One command past the gateway, again if a restart cuts it."""
@@ -65,7 +70,7 @@ class World:
 
     def kill_a_lane(self):
         """CLIENT KILL of a lane with a transfer on it, or of an idle one where none is to be seen."""
-        with self.disturbance():
+        with self.disturbance(noticed=2.0):
             lanes = [line for line in self.server("CLIENT", "LIST").decode().splitlines() if " cmd=blob.rdma_" in line]
             busy = [line for line in lanes if " flags=b" in line] or lanes
             if busy:

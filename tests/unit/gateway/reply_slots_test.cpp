@@ -12,7 +12,7 @@ std::string drain(OutputQueue& output) {
   std::string all;
   while (!output.empty()) {
     std::size_t bytes = 0;
-    for (const base::ConstBytes& span : output.gather(4)) {
+    for (const base::ConstBytes& span : output.gather(4, 1000)) {
       all.append(base::as_text(span));
       bytes += span.size();
     }
