@@ -228,7 +228,7 @@ def test_R88_R89_no_foreign_byte_and_no_lost_reply_whatever_dies(stack):
     everything_in_use(stack, CLIENTS)
 
     fences = {dict(labels)["reason"]: int(count) for labels, count in stack.metrics()["keyferry_fences_total"].items()}
-    print(f"soak: {took:.0f} s, server restarted {world.epoch} times, it carried out {world.fired} faults\nsoak: {dict(sorted(outcomes.items()))}\n"
+    print(f"soak: {took:.0f} s, server restarted {world.restarts} times, it carried out {world.fired} faults\nsoak: {dict(sorted(outcomes.items()))}\n"
           f"soak: fences {fences}\nsoak: checks of regions {audit(stack)}")
     wait_until(lambda: all(now <= base[name] for name, now in resources(stack).items()), "everything to be given back",
                lambda: f"{resources(stack)}, at the beginning {base}")

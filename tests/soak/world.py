@@ -18,7 +18,7 @@ SHARED = {f"shared:{number}": (number * MIB - 300_007, 9000 + number) for number
 class World:
     def __init__(self, stack):
         self.stack = stack
-        # How often the server has lost all its values.
+        # Changes when a restart begins and when it has ended: what is stored in between may be lost with the old server or stay in the new one.
         self.epoch = 0
         # Faults that the server has carried out; its own count dies with it.
         self.fired = 0
@@ -96,7 +96,12 @@ class World:
             self.stack.start_valkey()
             self.stack.wait_ready()
             self._store_shared()
+            self.epoch += 1
             self._up.set()
+
+    @property
+    def restarts(self):
+        return self.epoch // 2
 
     def count_fired(self):
         # By a connection of its own: the stack's is for one thread.
