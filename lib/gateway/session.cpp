@@ -5,12 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "gateway/blob_get.h"
-#include "gateway/blob_set.h"
-#include "gateway/bulk_exchange.h"
-#include "gateway/command_table.h"
-#include "gateway/drop_input.h"
-#include "gateway/local_commands.h"
 #include "resp/writer.h"
 
 namespace keyferry::gateway {
@@ -23,14 +17,11 @@ constexpr std::size_t kHighWater = base::kMiB;
 constexpr std::size_t kMostOpenReplies = 256;
 // The longest reply that a shared channel delivers whole; a longer one is paused when its client does not take it.
 constexpr std::size_t kLongReply = 64 * base::kKiB;
-constexpr std::size_t kMostOverlappingGets = 4;
 // One write: a worker is never busy with one client's value for longer than this takes (promise 5).
 constexpr std::size_t kWriteBytes = 512 * base::kKiB;
 // A command up to this size is read whole before a connection is asked for, so that a client that stops in the middle
 // of one holds nothing that others need.
 constexpr std::size_t kReadWhole = base::kMiB;
-// A larger command does not go by a shared channel (R33).
-constexpr std::size_t kMostShared = 64 * base::kKiB + 512;
 // What a client may send ahead while its earlier commands are carried out.
 constexpr std::size_t kReadAhead = 64 * base::kKiB;
 // Less than this within limits.stall is no progress.
@@ -55,6 +46,7 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, st
       bytes_out_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", listener_transport})),
       parser_(request_limits(worker.options)),
       slots_(output_),
+      router_(*this),
       last_active_(base::Clock::steady().now()) {
   client_.id = id;
   output_.on_value_written(
@@ -113,13 +105,14 @@ void Session::on_end_of_input() {
   input_ended_ = true;
   // As the server does: who closes while a command holds more than a place in a queue has given it up. Plain replies
   // are still delivered, for scripts that send, close their side and read.
-  if (!operations_.empty()) return close("closed by the client");
+  if (router_.has_operations()) return close("closed by the client");
   process();
 }
 
 /// The client has closed its side and all that it asked for is answered and taken.
 void Session::close_if_over() {
-  if (input_ended_ && slots_.open_count() == 0 && operations_.empty() && output_.empty()) close("closed by the client");
+  if (input_ended_ && slots_.open_count() == 0 && !router_.has_operations() && output_.empty())
+    close("closed by the client");
 }
 
 void Session::process() {
@@ -153,7 +146,7 @@ bool Session::output_full() const {
 bool Session::take_command() {
   using Event = resp::RequestParser::Event;
   // Asked again the parser would take the body for one that is to be buffered.
-  if (body_offered_) return take_body();
+  if (body_offered_) return router_.take_body();
   const std::string_view input = input_.view();
   Event event = parser_.parse(input);
   while (event == Event::kBody && reads_whole()) event = parser_.parse(input);
@@ -168,10 +161,10 @@ bool Session::take_command() {
       protocol_error(parser_.error());
       return false;
     case Event::kCommand:
-      return dispatch(parser_.args(input), input.substr(0, parser_.size()));
+      return router_.dispatch(parser_.args(input), input.substr(0, parser_.size()));
     case Event::kBody:
       body_offered_ = true;
-      return take_body();
+      return router_.take_body();
   }
   return false;
 }
@@ -181,15 +174,14 @@ bool Session::take_command() {
 bool Session::reads_whole() {
   if (parser_.must_stream()) return false;
   if (parser_.body_length() < worker_.options.threshold) return true;
-  const std::span<const std::string_view> args = parser_.args(input_.view());
-  return args.empty() || classify(args).route != Route::kBlobSet;
+  return !Router::is_large_set(parser_.args(input_.view()));
 }
 
 /// For a command that is longer than the input buffer; at most kReadWhole, and within limits.total_buffer.
 void Session::make_room() {
   if (!input_.full() || reading_) return;
   if (worker_.buffered + input_.capacity() > worker_.options.worker_buffer) {
-    const SlotTag tag = slots_.open(CommandClass::kLocal, base::Clock::steady().now());
+    const SlotTag tag = open_reply(CommandClass::kLocal);
     reply_error(tag, "ERR keyferry: no memory to read this command: limits.total_buffer is reached");
     return close_after_output();
   }
@@ -203,155 +195,15 @@ void Session::end_command(std::size_t bytes) {
   last_active_ = base::Clock::steady().now();
 }
 
-bool Session::dispatch(std::span<const std::string_view> args, std::string_view raw) {
-  const Classified command = classify(args);
-  switch (command.route) {
-    case Route::kOrdinary:
-      return forward(args, raw);
-    case Route::kRefused:
-      refuse(command.refusal);
-      end_command(raw.size());
-      return true;
-    case Route::kHangUp:
-      close("it sent a line of HTTP");
-      return false;
-    case Route::kLocal: {
-      const SlotTag tag = slots_.open(CommandClass::kLocal, base::Clock::steady().now());
-      run_local(*this, args, tag);
-      end_command(raw.size());
-      return true;
-    }
-    case Route::kBlobGet:
-    case Route::kBlobSet:
-      return start_blob(command.route, args, raw);
-  }
-  return false;
-}
-
-bool Session::start_blob(Route route, std::span<const std::string_view> args, std::string_view raw) {
-  const bool large = route == Route::kBlobGet && args.size() == 2;
-  // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
-  // blocks it meanwhile.
-  if (!large) return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");
-  if (!operation_may_start(true)) return false;
-  const SlotTag tag = slots_.open(CommandClass::kTransferGet, base::Clock::steady().now());
-  auto operation = std::make_shared<BlobGet>(*this, tag, std::string(args[1]));
-  end_command(raw.size());
-  start_operation(std::move(operation), false);
-  return true;
-}
-
-/// A whole command on a connection of its own. `counted_as`: see BulkExchange::count_as; empty for ordinary commands.
-bool Session::forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as) {
-  if (!operation_may_start(false)) return false;
-  std::string bytes;
-  resp::append_command(bytes, args);
-  const SlotTag tag = slots_.open(CommandClass::kBulk, base::Clock::steady().now());
-  auto exchange = std::make_shared<BulkExchange>(*this, tag, BulkSource::whole(std::move(bytes)));
-  if (!counted_as.empty()) exchange->count_as(counted_as, false);
-  end_command(raw.size());
-  start_operation(std::move(exchange), false);
-  return true;
-}
-
-bool Session::forward(std::span<const std::string_view> args, std::string_view raw) {
-  if (raw.size() > kMostShared) return forward_alone(args, raw, {});
-  if (!ordinary_may_start()) return false;
-  const SlotTag tag = slots_.open(CommandClass::kOrdinary, base::Clock::steady().now());
-  upstream::Channel& to = *channel();
-  ++outstanding_;
-  if (parser_.is_inline()) {
-    std::string bytes;
-    resp::append_command(bytes, args);
-    worker_.metrics.server_out.add(bytes.size());
-    to.send(bytes, *this, tag);
-  } else {
-    worker_.metrics.server_out.add(raw.size());
-    to.send(raw, *this, tag);
-  }
-  end_command(raw.size());
-  return true;
-}
-
-bool Session::ordinary_may_start() const {
-  if (!operations_.empty()) return false;
-  if (outstanding_ == 0) return true;
-  return channel_->accepts() && channel_protocol_ == client_.protocol;
-}
-
-bool Session::operation_may_start(bool get) const {
-  if (outstanding_ != 0) return false;
-  if (operations_.empty()) return true;
-  return get && operations_.size() < kMostOverlappingGets &&
-         std::all_of(operations_.begin(), operations_.end(), [](const auto& operation) { return operation->is_get(); });
-}
-
-/// A command with a large argument, whose body has not been taken yet (R11).
-bool Session::take_body() {
-  const std::span<const std::string_view> args = parser_.args(input_.view());
-  const Classified command = args.empty() ? Classified{} : classify(args);
-  if (command.route == Route::kRefused) {
-    refuse_large(command.refusal);
-    return true;
-  }
-  if (command.route == Route::kHangUp) {
-    close("it sent a line of HTTP");
-    return false;
-  }
-  if (command.route == Route::kLocal) {
-    refuse_large("ERR keyferry: an argument of this command is too long");
-    return true;
-  }
-  if (!operation_may_start(false)) return false;
-  const bool set = command.route == Route::kBlobSet && parser_.argc() == 3 && parser_.body_index() == 2 &&
-                   parser_.body_length() >= worker_.options.threshold;
-  if (set && start_large_set()) return true;
-  auto exchange = std::make_shared<BulkExchange>(*this, slots_.open(CommandClass::kBulk, base::Clock::steady().now()),
-                                                 BulkSource::from_input());
-  if (command.route == Route::kBlobSet) exchange->count_as("set", false);
-  start_operation(std::move(exchange), true);
-  return true;
-}
-
-/// False: the value goes as BLOB.TCP_SET, which was counted with its reason.
-bool Session::start_large_set() {
-  if (!worker_.engine.available()) {
-    worker_.metrics.count_fallback(worker_.engine.unavailable_reason());
-    return false;
-  }
-  if (parser_.body_length() > worker_.engine.largest_value()) {
-    worker_.metrics.count_fallback("larger_than_half_the_pool");
-    return false;
-  }
-  const std::span<const std::string_view> args = parser_.args(input_.view());
-  const SlotTag tag = slots_.open(CommandClass::kTransferSet, base::Clock::steady().now());
-  start_operation(
-      std::make_shared<BlobSet>(*this, tag, std::string(args[1]), parser_.body_length(), !has_undelivered()), true);
-  return true;
-}
-
-void Session::start_operation(std::shared_ptr<Operation> operation, bool owns_input) {
-  if (owns_input) body_offered_ = false;
-  operations_.push_back(operation);
-  if (owns_input) input_owner_ = operation.get();
-  operation->start();
-}
-
-void Session::refuse(std::string_view text) {
-  const SlotTag tag = slots_.open(CommandClass::kLocal, base::Clock::steady().now());
-  reply_error(tag, text);
-}
-
-void Session::refuse_large(std::string_view text) {
-  refuse(text);
-  start_operation(DropInput::whole_command(*this), true);
-}
-
 // --- for operations
 // ----------------------------------------------------------------------------------------------------------------------------
 
 void Session::consume_input(std::size_t bytes) {
   input_.consume(bytes);
+}
+
+void Session::replace_input_owner(const Operation& old, Operation* next) {
+  if (input_owner_ == &old) input_owner_ = next;
 }
 
 void Session::read_input(std::size_t capacity, base::Task on_data) {
@@ -375,6 +227,11 @@ void Session::read_into(std::vector<base::MutableBytes> memory, base::UniqueFunc
   start_read(memory, std::move(on_data));
 }
 
+void Session::give_input_to(Operation* operation) {
+  body_offered_ = false;
+  input_owner_ = operation;
+}
+
 void Session::input_done() {
   input_owner_ = nullptr;
   last_active_ = base::Clock::steady().now();
@@ -382,81 +239,11 @@ void Session::input_done() {
   if (!processing_) read_more();
 }
 
-void Session::operation_done(Operation& operation) {
-  const auto found =
-      std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &operation; });
-  if (found == operations_.end()) return;
-  const std::shared_ptr<Operation> keep = *found;
-  operations_.erase(found);
-  if (input_owner_ == &operation) input_owner_ = nullptr;
-  if (closed_) return;
-  advance_gets();
-  process();
-}
-
-void Session::continue_with(Operation& old, std::shared_ptr<Operation> next) {
-  const auto found =
-      std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &old; });
-  if (found == operations_.end() || closed_) return operation_done(old);
-  const std::shared_ptr<Operation> keep = std::exchange(*found, next);
-  if (input_owner_ == &old) input_owner_ = next.get();
-  next->start();
-  advance_gets();
-}
-
-void Session::advance_gets() {
-  // Values that the client has not taken yet count, too: who reads slowly must not gather the pool.
-  std::size_t held = output_.values() + slots_.values();
-  // Copied: asking may end an operation at once, which changes the list.
-  for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) {
-    if (operation->wants_lease()) {
-      if (held >= kMostOverlappingGets) return;
-      operation->ask_for_lease();
-    }
-    if (!operation->past_lease()) return;
-    ++held;
-  }
-}
-
-const std::shared_ptr<upstream::Channel>& Session::channel() {
-  if (!channel_ || (outstanding_ == 0 &&
-                    (!channel_->accepts() || channel_protocol_ != client_.protocol || channel_->pending() != 0))) {
-    channel_ = worker_.channels.pick(client_.protocol);
-    channel_protocol_ = client_.protocol;
-  }
-  return channel_;
-}
-
 // --- replies
 // -----------------------------------------------------------------------------------------------------------------------------------
 
-bool Session::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
-  worker_.metrics.server_in.add(bytes.size());
-  if (last) --outstanding_;
-  if (closed_) return true;
-  slots_.append(tag, bytes);
-  if (last) finish_reply(tag);
-  account();
-  schedule_flush();
-  if (output_.buffered() + slots_.buffered() > worker_.options.client_buffer) {
-    close("it does not take its replies: more than limits.client_buffer are queued");
-    return true;
-  }
-  channel_paused_ = output_full() && channel_->retired();
-  return !channel_paused_;
-}
-
-void Session::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) {
-  --outstanding_;
-  channel_paused_ = false;
-  if (closed_) return;
-  if (begun && !slots_.retract(tag)) {
-    // Half a reply has left: nothing that could follow would be understood (promise 1).
-    return close("the rest of a reply was lost: " + std::string(reason));
-  }
-  std::string text = "ERR keyferry: " + std::string(reason);
-  text += lost == upstream::Lost::kNotSent ? "; the command was not sent" : "; the command may have run";
-  reply_error(tag, text);
+SlotTag Session::open_reply(CommandClass command_class) {
+  return slots_.open(command_class, base::Clock::steady().now());
 }
 
 void Session::reply(SlotTag tag, std::string_view bytes) {
@@ -491,7 +278,7 @@ void Session::finish_reply(SlotTag tag) {
 
 void Session::protocol_error(std::string_view text) {
   if (closed_ || closing_) return;
-  const SlotTag tag = slots_.open(CommandClass::kLocal, base::Clock::steady().now());
+  const SlotTag tag = open_reply(CommandClass::kLocal);
   reply_error(tag, "ERR " + std::string(text));
   close_after_output();
 }
@@ -551,12 +338,7 @@ void Session::on_written(std::error_code error, std::size_t bytes) {
 void Session::after_output() {
   if (closed_) return;
   if (closing_ && output_.empty() && slots_.open_count() == 0) return close("");
-  if (channel_paused_) {
-    channel_paused_ = false;
-    channel_->resume();
-  }
-  for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) operation->output_drained();
-  advance_gets();
+  router_.output_drained();
   process();
 }
 
@@ -570,17 +352,13 @@ void Session::close(std::string_view reason) {
   if (!writing_) output_.clear();
   worker_.buffered -= accounted_;
   accounted_ = 0;
-  if (channel_paused_) {
-    channel_paused_ = false;
-    channel_->resume();
-  }
   input_waiter_.reset();
-  for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) operation->client_gone();
+  router_.client_gone();
 }
 
 void Session::tick(base::TimePoint now) {
   if (closed_) return;
-  const bool holds_something = output_.holds_value() || !operations_.empty() || channel_paused_;
+  const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for = (writing_ && holds_something) || (input_owner_ != nullptr && reading_);
   // What lies in the kernel's send buffer was not taken by the client: that has room in steps of megabytes only.
   const std::uint64_t moved = waited_for ? moved_ - std::min<std::uint64_t>(moved_, stream_->unsent()) : moved_;

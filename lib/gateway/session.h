@@ -7,22 +7,20 @@
 #include <vector>
 
 #include "base/stream.h"
-#include "gateway/command_table.h"
 #include "gateway/input_buffer.h"
 #include "gateway/operation.h"
 #include "gateway/output_queue.h"
 #include "gateway/reply_slots.h"
+#include "gateway/router.h"
 #include "gateway/worker_context.h"
 #include "resp/request_parser.h"
-#include "upstream/channel.h"
 
 namespace keyferry::gateway {
 
-/// One local client. Executes its commands in program order, as the server would: ordinary commands are pipelined on
-/// one shared channel, a command that needs more (Operation) starts when everything before it is answered, and only
-/// consecutive large GETs overlap (design: Session). Belongs to its worker's thread. Owned by the worker; lives on
-/// after the client has gone until every reply it asked for has come.
-class Session final : public upstream::ReplySink, public std::enable_shared_from_this<Session> {
+/// One local client: its socket, its parser, its replies in order, back-pressure. What becomes of its commands its
+/// Router decides. Belongs to its worker's thread. Owned by the worker; lives on after the client has gone until every
+/// reply it asked for has come.
+class Session final : public std::enable_shared_from_this<Session> {
  public:
   /// What the client has told about itself; answered here, never sent upstream in this version.
   struct ClientState {
@@ -35,7 +33,7 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
 
   Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id,
           std::string_view listener_transport);
-  ~Session() override;
+  ~Session();
 
   void start();
   /// Once a second: stall, idle time (limits.stall, limits.client_idle).
@@ -43,7 +41,7 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   /// Ends the connection now; what is under way runs to its end without it.
   void close(std::string_view reason);
   /// Nothing is owed to it any more: the worker may drop it.
-  bool finished() const { return closed_ && outstanding_ == 0 && operations_.empty() && !reading_ && !writing_; }
+  bool finished() const { return closed_ && router_.idle() && !reading_ && !writing_; }
   /// No command is under way and nothing waits to be written: it may be closed without harm.
   bool idle() const { return slots_.open_count() == 0 && output_.empty() && input_.size() == 0; }
   std::optional<base::TimePoint> oldest_request() const { return slots_.oldest(); }
@@ -69,8 +67,8 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   void protocol_error(std::string_view text);
   void close_after_output();
 
-  /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
-  const std::shared_ptr<upstream::Channel>& channel();
+  /// See Router::channel().
+  const std::shared_ptr<upstream::Channel>& channel() { return router_.channel(); }
 
   /// What was read and not used yet, for the operation that owns the input.
   std::string_view input() const { return input_.view(); }
@@ -84,36 +82,33 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   /// The command's last byte was consumed: the session parses on.
   void input_done();
 
-  void operation_done(Operation& operation);
+  void operation_done(Operation& operation) { router_.operation_done(operation); }
   /// `next` takes the place of `old`, which has ended.
-  void continue_with(Operation& old, std::shared_ptr<Operation> next);
+  void continue_with(Operation& old, std::shared_ptr<Operation> next) { router_.continue_with(old, std::move(next)); }
   /// A GET got, gave up or no longer needs its lease: the next one's turn.
-  void advance_gets();
+  void advance_gets() { router_.advance_gets(); }
 
-  // --- ReplySink: ordinary commands on the shared channel
-  // --------------------------------------------------------------------------------------
+  // --- for the router
+  // -------------------------------------------------------------------------------------------------------
 
-  bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) override;
-  void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
+  /// A place for the next command's reply.
+  SlotTag open_reply(CommandClass command_class);
+  /// The command that the parser gave is carried out or on its way: its bytes are done with.
+  void end_command(std::size_t bytes);
+  /// Goes on with what was read, as far as it may.
+  void process();
+  /// From here the operation takes the rest of the current command from the input.
+  void give_input_to(Operation* operation);
+  void replace_input_owner(const Operation& old, Operation* next);
+  /// Bytes queued for the client, and values of the pool that wait for it.
+  std::size_t queued() const { return output_.buffered() + slots_.buffered(); }
+  std::size_t values_held() const { return output_.values() + slots_.values(); }
 
  private:
-  void process();
   bool may_go_on() const;
   bool take_command();
-  bool take_body();
   bool reads_whole();
   void make_room();
-  bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
-  bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
-  bool dispatch(std::span<const std::string_view> args, std::string_view raw);
-  bool forward(std::span<const std::string_view> args, std::string_view raw);
-  bool ordinary_may_start() const;
-  bool operation_may_start(bool get) const;
-  bool start_large_set();
-  void start_operation(std::shared_ptr<Operation> operation, bool owns_input);
-  void refuse(std::string_view text);
-  void refuse_large(std::string_view text);
-  void end_command(std::size_t bytes);
 
   void read_more();
   void start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data);
@@ -142,12 +137,7 @@ class Session final : public upstream::ReplySink, public std::enable_shared_from
   ReplySlots slots_;
   std::uint64_t accounted_ = 0;
 
-  std::shared_ptr<upstream::Channel> channel_;
-  resp::Protocol channel_protocol_ = resp::Protocol::kResp2;
-  /// Ordinary commands without a complete reply, all on channel_.
-  std::size_t outstanding_ = 0;
-  bool channel_paused_ = false;
-  std::vector<std::shared_ptr<Operation>> operations_;
+  Router router_;
 
   bool reading_ = false;
   /// Runs when the session's own read, under way when an operation took the input, has brought something.

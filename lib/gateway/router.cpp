@@ -1,0 +1,266 @@
+#include "gateway/router.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "gateway/blob_get.h"
+#include "gateway/blob_set.h"
+#include "gateway/bulk_exchange.h"
+#include "gateway/drop_input.h"
+#include "gateway/local_commands.h"
+#include "gateway/session.h"
+#include "resp/writer.h"
+
+namespace keyferry::gateway {
+
+namespace {
+
+constexpr std::size_t kMostOverlappingGets = 4;
+// A larger command does not go by a shared channel (R33).
+constexpr std::size_t kMostShared = 64 * base::kKiB + 512;
+
+}  // namespace
+
+Router::Router(Session& session) : session_(session), worker_(session.worker()), parser_(session.parser()) {}
+
+Router::~Router() = default;
+
+bool Router::is_large_set(std::span<const std::string_view> args) {
+  return !args.empty() && classify(args).route == Route::kBlobSet;
+}
+
+bool Router::dispatch(std::span<const std::string_view> args, std::string_view raw) {
+  const Classified command = classify(args);
+  switch (command.route) {
+    case Route::kOrdinary:
+      return forward(args, raw);
+    case Route::kRefused:
+      refuse(command.refusal);
+      session_.end_command(raw.size());
+      return true;
+    case Route::kHangUp:
+      session_.close("it sent a line of HTTP");
+      return false;
+    case Route::kLocal: {
+      const SlotTag tag = session_.open_reply(CommandClass::kLocal);
+      run_local(session_, args, tag);
+      session_.end_command(raw.size());
+      return true;
+    }
+    case Route::kBlobGet:
+    case Route::kBlobSet:
+      return start_blob(command.route, args, raw);
+  }
+  return false;
+}
+
+bool Router::start_blob(Route route, std::span<const std::string_view> args, std::string_view raw) {
+  const bool large = route == Route::kBlobGet && args.size() == 2;
+  // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
+  // blocks it meanwhile.
+  if (!large) return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");
+  if (!operation_may_start(true)) return false;
+  const SlotTag tag = session_.open_reply(CommandClass::kTransferGet);
+  auto operation = std::make_shared<BlobGet>(session_, tag, std::string(args[1]));
+  session_.end_command(raw.size());
+  start_operation(std::move(operation), false);
+  return true;
+}
+
+/// A whole command on a connection of its own. `counted_as`: see BulkExchange::count_as; empty for ordinary commands.
+bool Router::forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as) {
+  if (!operation_may_start(false)) return false;
+  std::string bytes;
+  resp::append_command(bytes, args);
+  const SlotTag tag = session_.open_reply(CommandClass::kBulk);
+  auto exchange = std::make_shared<BulkExchange>(session_, tag, BulkSource::whole(std::move(bytes)));
+  if (!counted_as.empty()) exchange->count_as(counted_as, false);
+  session_.end_command(raw.size());
+  start_operation(std::move(exchange), false);
+  return true;
+}
+
+bool Router::forward(std::span<const std::string_view> args, std::string_view raw) {
+  if (raw.size() > kMostShared) return forward_alone(args, raw, {});
+  if (!ordinary_may_start()) return false;
+  const SlotTag tag = session_.open_reply(CommandClass::kOrdinary);
+  upstream::Channel& to = *channel();
+  ++outstanding_;
+  if (parser_.is_inline()) {
+    std::string bytes;
+    resp::append_command(bytes, args);
+    worker_.metrics.server_out.add(bytes.size());
+    to.send(bytes, *this, tag);
+  } else {
+    worker_.metrics.server_out.add(raw.size());
+    to.send(raw, *this, tag);
+  }
+  session_.end_command(raw.size());
+  return true;
+}
+
+bool Router::ordinary_may_start() const {
+  if (!operations_.empty()) return false;
+  if (outstanding_ == 0) return true;
+  return channel_->accepts() && channel_protocol_ == session_.client().protocol;
+}
+
+bool Router::operation_may_start(bool get) const {
+  if (outstanding_ != 0) return false;
+  if (operations_.empty()) return true;
+  return get && operations_.size() < kMostOverlappingGets &&
+         std::all_of(operations_.begin(), operations_.end(), [](const auto& operation) { return operation->is_get(); });
+}
+
+/// A command with a large argument, whose body has not been taken yet (R11).
+bool Router::take_body() {
+  const std::span<const std::string_view> args = parser_.args(session_.input());
+  const Classified command = args.empty() ? Classified{} : classify(args);
+  if (command.route == Route::kRefused) {
+    refuse_large(command.refusal);
+    return true;
+  }
+  if (command.route == Route::kHangUp) {
+    session_.close("it sent a line of HTTP");
+    return false;
+  }
+  if (command.route == Route::kLocal) {
+    refuse_large("ERR keyferry: an argument of this command is too long");
+    return true;
+  }
+  if (!operation_may_start(false)) return false;
+  const bool set = command.route == Route::kBlobSet && parser_.argc() == 3 && parser_.body_index() == 2 &&
+                   parser_.body_length() >= worker_.options.threshold;
+  if (set && start_large_set()) return true;
+  auto exchange =
+      std::make_shared<BulkExchange>(session_, session_.open_reply(CommandClass::kBulk), BulkSource::from_input());
+  if (command.route == Route::kBlobSet) exchange->count_as("set", false);
+  start_operation(std::move(exchange), true);
+  return true;
+}
+
+/// False: the value goes as BLOB.TCP_SET, which was counted with its reason.
+bool Router::start_large_set() {
+  if (!worker_.engine.available()) {
+    worker_.metrics.count_fallback(worker_.engine.unavailable_reason());
+    return false;
+  }
+  if (parser_.body_length() > worker_.engine.largest_value()) {
+    worker_.metrics.count_fallback("larger_than_half_the_pool");
+    return false;
+  }
+  const std::span<const std::string_view> args = parser_.args(session_.input());
+  const SlotTag tag = session_.open_reply(CommandClass::kTransferSet);
+  start_operation(std::make_shared<BlobSet>(session_, tag, std::string(args[1]), parser_.body_length(),
+                                            !session_.has_undelivered()),
+                  true);
+  return true;
+}
+
+void Router::start_operation(std::shared_ptr<Operation> operation, bool owns_input) {
+  operations_.push_back(operation);
+  if (owns_input) session_.give_input_to(operation.get());
+  operation->start();
+}
+
+void Router::refuse(std::string_view text) {
+  const SlotTag tag = session_.open_reply(CommandClass::kLocal);
+  session_.reply_error(tag, text);
+}
+
+void Router::refuse_large(std::string_view text) {
+  refuse(text);
+  start_operation(DropInput::whole_command(session_), true);
+}
+
+void Router::operation_done(Operation& operation) {
+  const auto found =
+      std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &operation; });
+  if (found == operations_.end()) return;
+  const std::shared_ptr<Operation> keep = *found;
+  operations_.erase(found);
+  session_.replace_input_owner(operation, nullptr);
+  if (session_.closed()) return;
+  advance_gets();
+  session_.process();
+}
+
+void Router::continue_with(Operation& old, std::shared_ptr<Operation> next) {
+  const auto found =
+      std::find_if(operations_.begin(), operations_.end(), [&](const auto& one) { return one.get() == &old; });
+  if (found == operations_.end() || session_.closed()) return operation_done(old);
+  const std::shared_ptr<Operation> keep = std::exchange(*found, next);
+  session_.replace_input_owner(old, next.get());
+  next->start();
+  advance_gets();
+}
+
+void Router::advance_gets() {
+  // Values that the client has not taken yet count, too: who reads slowly must not gather the pool.
+  std::size_t held = session_.values_held();
+  // Copied: asking may end an operation at once, which changes the list.
+  for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) {
+    if (operation->wants_lease()) {
+      if (held >= kMostOverlappingGets) return;
+      operation->ask_for_lease();
+    }
+    if (!operation->past_lease()) return;
+    ++held;
+  }
+}
+
+void Router::output_drained() {
+  if (channel_paused_) {
+    channel_paused_ = false;
+    channel_->resume();
+  }
+  for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) operation->output_drained();
+  advance_gets();
+}
+
+void Router::client_gone() {
+  if (channel_paused_) {
+    channel_paused_ = false;
+    channel_->resume();
+  }
+  for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) operation->client_gone();
+}
+
+const std::shared_ptr<upstream::Channel>& Router::channel() {
+  if (!channel_ || (outstanding_ == 0 && (!channel_->accepts() || channel_protocol_ != session_.client().protocol ||
+                                          channel_->pending() != 0))) {
+    channel_ = worker_.channels.pick(session_.client().protocol);
+    channel_protocol_ = session_.client().protocol;
+  }
+  return channel_;
+}
+
+bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
+  worker_.metrics.server_in.add(bytes.size());
+  if (last) --outstanding_;
+  if (session_.closed()) return true;
+  session_.reply(tag, bytes);
+  if (last) session_.finish_reply(tag);
+  if (session_.queued() > worker_.options.client_buffer) {
+    session_.close("it does not take its replies: more than limits.client_buffer are queued");
+    return true;
+  }
+  channel_paused_ = session_.output_full() && channel_->retired();
+  return !channel_paused_;
+}
+
+void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) {
+  --outstanding_;
+  channel_paused_ = false;
+  if (session_.closed()) return;
+  if (begun && !session_.retract_reply(tag)) {
+    // Half a reply has left: nothing that could follow would be understood (promise 1).
+    return session_.close("the rest of a reply was lost: " + std::string(reason));
+  }
+  std::string text = "ERR keyferry: " + std::string(reason);
+  text += lost == upstream::Lost::kNotSent ? "; the command was not sent" : "; the command may have run";
+  session_.reply_error(tag, text);
+}
+
+}  // namespace keyferry::gateway

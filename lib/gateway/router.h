@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gateway/command_table.h"
+#include "gateway/operation.h"
+#include "gateway/reply_slots.h"
+#include "gateway/worker_context.h"
+#include "resp/request_parser.h"
+#include "upstream/channel.h"
+
+namespace keyferry::gateway {
+
+class Session;
+
+/// Which way each command of one client goes, and when it may start: program order (design: Session). Ordinary commands
+/// are pipelined on one shared channel, a command that needs more (Operation) starts when everything before it is
+/// answered, and only consecutive large GETs overlap. Part of its session, belongs to the worker's thread.
+class Router final : public upstream::ReplySink {
+ public:
+  explicit Router(Session& session);
+  ~Router() override;
+
+  /// A whole command, `raw` as it came. False: it can't start yet, or the client was closed; ask again when something
+  /// has ended.
+  bool dispatch(std::span<const std::string_view> args, std::string_view raw);
+  /// A command with a large argument, whose body has not been taken yet (R11). False: as above.
+  bool take_body();
+  /// True for the name of a command whose large value may go by the fabric.
+  static bool is_large_set(std::span<const std::string_view> args);
+
+  /// Nothing is under way for this client.
+  bool idle() const { return outstanding_ == 0 && operations_.empty(); }
+  bool has_operations() const { return !operations_.empty(); }
+  /// A lease, a connection or a paused channel waits for the client to take what it asked for.
+  bool holds_something() const { return !operations_.empty() || channel_paused_; }
+
+  void operation_done(Operation& operation);
+  void continue_with(Operation& old, std::shared_ptr<Operation> next);
+  void advance_gets();
+  /// What was queued for the client has left.
+  void output_drained();
+  void client_gone();
+
+  /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
+  const std::shared_ptr<upstream::Channel>& channel();
+
+  // --- ReplySink: ordinary commands on the shared channel
+
+  bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) override;
+  void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
+
+ private:
+  bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
+  bool forward(std::span<const std::string_view> args, std::string_view raw);
+  bool ordinary_may_start() const;
+  bool operation_may_start(bool get) const;
+  bool start_large_set();
+  void start_operation(std::shared_ptr<Operation> operation, bool owns_input);
+  void refuse(std::string_view text);
+  void refuse_large(std::string_view text);
+
+  Session& session_;
+  WorkerContext& worker_;
+  resp::RequestParser& parser_;
+  std::shared_ptr<upstream::Channel> channel_;
+  resp::Protocol channel_protocol_ = resp::Protocol::kResp2;
+  /// Ordinary commands without a complete reply, all on channel_.
+  std::size_t outstanding_ = 0;
+  bool channel_paused_ = false;
+  std::vector<std::shared_ptr<Operation>> operations_;
+};
+
+}  // namespace keyferry::gateway
