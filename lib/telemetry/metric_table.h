@@ -25,6 +25,8 @@
     "transport")                                                                                                       \
   X(kTransfersTotal, kCounter, "transfers_total", "Large values moved, by operation, path (rdma or tcp) and outcome.", \
     "op", "path", "outcome")                                                                                           \
+  X(kFlightsJoinedTotal, kCounter, "flights_joined_total",                                                             \
+    "GETs that were served by a transfer another GET had begun: it still waited, or was written to a lane.", "flight") \
   X(kTransferBytesTotal, kCounter, "transfer_bytes_total", "Bytes of large values moved to their end.", "op", "path")  \
   X(kTransferStageSeconds, kHistogram, "transfer_stage_seconds",                                                       \
     "Time a large value spent in one stage: queue, lease, post, wire, verify or deliver.", "op", "stage")              \

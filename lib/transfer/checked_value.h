@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/bytes.h"
@@ -12,7 +13,8 @@ namespace keyferry::transfer {
 
 /// A value whose length and CRC-32C agree with what the server announced. Only a Checker that has hashed all of it
 /// makes one, so that nothing unchecked can be sent to a client (R89). Move-only; owns the loan; may be moved to
-/// another thread.
+/// another thread. Clients that wait for the same value share one (SharedValue): nobody changes it, any thread reads
+/// it, and its loan goes back with the last of them.
 class CheckedValue {
  public:
   CheckedValue(CheckedValue&&) noexcept = default;
@@ -33,6 +35,8 @@ class CheckedValue {
   std::uint64_t length_;
   std::uint32_t crc_;
 };
+
+using SharedValue = std::shared_ptr<const CheckedValue>;
 
 /// Hashes a LandedValue in slices, so that a worker can do other things between them. Owns the loan until take(). One
 /// thread at a time.

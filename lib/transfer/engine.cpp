@@ -14,6 +14,7 @@
 #include "memory/pool.h"
 #include "memory/region_auditor.h"
 #include "transfer/engine_status.h"
+#include "transfer/flights.h"
 #include "transfer/lane_pool.h"
 #include "transfer/lease_book.h"
 #include "transfer/loan_desk.h"
@@ -42,9 +43,12 @@ std::uint64_t largest_lease(const memory::PoolMemory& memory) {
 
 }  // namespace
 
-/// All of the engine's state; the engine's thread alone touches it, but for `availability`, `tickets` and `desk`. Owned
-/// by the Engine; messages to it hold it weakly.
-struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Listener, Registrations::Listener {
+/// All of the engine's state; the engine's thread alone touches it, but for `availability`, `tickets`, `marks` and
+/// `desk`. Owned by the Engine; messages to it hold it weakly.
+struct Engine::Impl final : std::enable_shared_from_this<Impl>,
+                            LeaseBook::Listener,
+                            Registrations::Listener,
+                            Flights::Ground {
   /// Somebody waits for a lease, or its answer is being made.
   struct Request {
     memory::ClientId client{};
@@ -63,10 +67,12 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
                      : no_fabric_reason.empty() ? std::string("no_fabric")
                                                 : std::move(no_fabric_reason)),
         largest(largest_lease(memory)),
+        marks(std::move(options.immutable)),
         pool(memory.bytes(), memory.region_bytes()),
         queue(pool, options.pool_wait),
         book(pool, *this),
         metrics(registry, options.connect.address.text(), options.connect.tls ? "tls" : "tcp"),
+        flights(*this, engine_loop, marks, metrics, {memory.region_bytes(), largest}),
         lease_timer(engine_loop),
         audit_timer(engine_loop) {
     options.connect = lane_connection(std::move(options.connect));
@@ -96,13 +102,22 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
   void lease_answered(std::uint64_t number, base::Result<memory::Lease> result);
   void lease_at_once(std::uint64_t length, Request request);
   void give(Request& request, memory::Lease lease);
-  void cancel_lease(std::uint64_t number);
+  void cancel_lease(std::uint64_t number) override;
   void end_client(memory::ClientId client);
   static void answer_canceled(Request request, const char* why);
   void arm_lease_timer();
   void arm_audit_timer();
   std::string status() const;
   void stop(base::Executor& back, base::Task done);
+
+  void ask_for_lease(std::uint64_t number, std::uint64_t client, std::uint64_t length,
+                     base::UniqueFunction<void(base::Result<Loan>)> done) override {
+    // Others may come to share it, so it is no memory of that client's; but it waits its turn as if it were.
+    constexpr std::uint64_t kFlights = 1ULL << 63U;
+    lease(number, length, true, {memory::ClientId{kFlights | client}, {}, {}, &loop, std::move(done)});
+  }
+  void submit(std::unique_ptr<Transfer> transfer) override { transfers->submit(std::move(transfer)); }
+  void abandon(std::uint64_t number) override { transfers->abandon(number); }
 
   void regions_moved() override;
   void not_held(memory::ClientId client, std::uint64_t bytes) override { queue.gave_back(client, bytes); }
@@ -121,6 +136,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
   std::atomic<std::uint64_t> tickets{1};
   std::shared_ptr<LoanDesk> desk;
 
+  WriteMarks marks;
   memory::Pool pool;
   /// Only where a test asked for it.
   std::optional<memory::RegionAuditor> auditor;
@@ -128,6 +144,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>, LeaseBook::Liste
   std::unordered_map<std::uint64_t, Request> requests;
   LeaseBook book;
   EngineMetrics metrics;
+  Flights flights;
   std::unique_ptr<Registrations> registrations;
   std::unique_ptr<Transfers> transfers;
   std::unique_ptr<LanePool> lanes;
@@ -213,6 +230,9 @@ void Engine::Impl::cancel_lease(std::uint64_t number) {
   const auto found = requests.find(number);
   if (found == requests.end()) return;
   queue.cancel(found->second.ticket);
+  // Dropped where it was made: it may hold what belongs to that thread.
+  base::Executor& back = *found->second.back;
+  back.post([done = std::move(found->second.done)] {});
   requests.erase(found);
   regions_moved();
 }
@@ -228,6 +248,7 @@ void Engine::Impl::end_client(memory::ClientId client) {
     answer_canceled(std::move(found->second), "keyferry: this client was ended");
     requests.erase(found);
   }
+  flights.end_client(static_cast<std::uint64_t>(client));
   transfers->end_client(client);
   regions_moved();
 }
@@ -269,7 +290,7 @@ std::string Engine::Impl::status() const {
   page["provider"] = fabric != nullptr ? fabric->traits().provider : "";
   page["registered_regions"] = registrations ? registrations->registered() : 0;
   page["set_with_crc"] = transfers->crc_supported();
-  page["waiting"] = {{"transfers", transfers->waiting()}, {"leases", queue.depth()}};
+  page["waiting"] = {{"transfers", transfers->waiting()}, {"leases", queue.depth()}, {"flights", flights.size()}};
   page["lanes"] = lanes ? status_of_lanes(*lanes) : nlohmann::json::array();
   if (auditor) page["audit"] = status_of_audit(*auditor);
   page["illegal_transitions"] = illegal_transitions() + pool.illegal_transitions();
@@ -284,6 +305,7 @@ void Engine::Impl::stop(base::Executor& back, base::Task done) {
     queue.cancel(request.ticket);
     answer_canceled(std::move(request), kStopping);
   }
+  flights.stop();
   transfers->stop();
   if (fabric == nullptr) return back.post(std::move(done));
   registrations->halt();
@@ -379,6 +401,25 @@ void Engine::end_client(std::uint64_t client) {
   impl_->loop.post([weak = std::weak_ptr(impl_), client] {
     if (const auto impl = weak.lock()) impl->end_client(memory::ClientId{client});
   });
+}
+
+std::uint64_t Engine::fetch(FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink) {
+  const std::uint64_t number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
+  impl_->loop.post(
+      [weak = std::weak_ptr(impl_), number, request = std::move(request), &back, sink = std::move(sink)]() mutable {
+        if (const auto impl = weak.lock()) impl->flights.fetch(number, std::move(request), back, std::move(sink));
+      });
+  return number;
+}
+
+void Engine::leave(std::uint64_t ticket) {
+  impl_->loop.post([weak = std::weak_ptr(impl_), ticket] {
+    if (const auto impl = weak.lock()) impl->flights.leave(ticket);
+  });
+}
+
+WriteMarks& Engine::writes() {
+  return impl_->marks;
 }
 
 void Engine::status(base::Executor& back, base::UniqueFunction<void(std::string)> done) {

@@ -15,7 +15,9 @@
 #include "fabric/fabric.h"
 #include "memory/pool_memory.h"
 #include "telemetry/registry.h"
+#include "transfer/fetch.h"
 #include "transfer/trust.h"
+#include "transfer/write_marks.h"
 #include "upstream/connection.h"
 
 namespace keyferry::transfer {
@@ -34,6 +36,8 @@ struct EngineOptions {
   /// fenced: a limit that gave memory back without that would be a hope (promise 4, C13).
   std::uint64_t min_rate = 0;
   base::Duration deadline_base = std::chrono::seconds(10);
+  /// Key prefixes whose values never change (transfer.immutable).
+  std::vector<std::string> immutable;
   /// For tests: every byte of the pool is checked whenever its owner changes (memory/region_auditor.h); slow.
   bool audit_pool = false;
 };
@@ -154,6 +158,14 @@ class Engine {
   /// kRefused, one that is out is fenced and kLost, SETs received whole included. For CLIENT KILL; a client that goes
   /// away by itself is abandon_get()'s case.
   void end_client(std::uint64_t client);
+  /// A GET of a value, checked, that may share the transfer, the lease and the hashing of others that ask for the same.
+  /// The sink is called on `back` and dropped there. Returns a ticket for leave().
+  std::uint64_t fetch(FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink);
+  /// That answer is waited for no more. It comes all the same, as kLeft if it was not on its way yet. A transfer that
+  /// everybody left ends as by abandon_get().
+  void leave(std::uint64_t ticket);
+  /// What was written lately, for workers to tell; any thread.
+  WriteMarks& writes();
 
   /// Lanes, pool and waiting transfers as JSON for /status.json; posted to `back`.
   void status(base::Executor& back, base::UniqueFunction<void(std::string)> done);

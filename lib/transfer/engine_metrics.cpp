@@ -48,6 +48,10 @@ EngineMetrics::EngineMetrics(telemetry::Registry& registry, std::string node, st
     regions_[i] = &shard_.gauge(Metric::kRegions, {kRegionNames[i]});
   }
   registration_ = &shard_.histogram(Metric::kRegistrationSeconds);
+  joined_ = {&shard_.counter(Metric::kFlightsJoinedTotal, {"waiting"}),
+             &shard_.counter(Metric::kFlightsJoinedTotal, {"written"})};
+  verify_ = &shard_.histogram(Metric::kTransferStageSeconds, {"get", "verify"});
+  mismatch_ = &shard_.counter(Metric::kChecksumMismatchTotal, {"get"});
 }
 
 void EngineMetrics::transfer(Op op, OutcomeLabel outcome, std::uint64_t bytes) {

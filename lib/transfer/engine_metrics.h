@@ -14,7 +14,7 @@ namespace keyferry::transfer {
 
 /// How a transfer ended, as the label `outcome` says it.
 enum class OutcomeLabel : std::uint8_t { kOk, kMissing, kRefused, kRepeat, kLost };
-/// The stages that the engine sees; verify and deliver are the gateway's.
+/// The stages that a transfer goes through on the engine's thread.
 enum class Stage : std::uint8_t { kQueue, kLease, kPost, kWire };
 
 /// The engine's own shard of numbers. Engine's thread only.
@@ -29,6 +29,11 @@ class EngineMetrics {
   void pool(const memory::PoolStats& stats);
   void registration(base::Duration duration);
   void fence(std::string_view reason);
+  /// A GET joined a flight, one that was written to a lane or one that was not.
+  void joined(bool written) { joined_[written ? 1 : 0]->add(); }
+  /// A value was hashed in that time; and it was wrong.
+  void verified(base::Duration took) { verify_->observe(base::seconds(took)); }
+  void mismatch() { mismatch_->add(); }
 
  private:
   static constexpr std::size_t kOps = 2;
@@ -45,6 +50,9 @@ class EngineMetrics {
   std::array<telemetry::Gauge*, memory::kRegionStates> pool_bytes_;
   std::array<telemetry::Gauge*, memory::kRegionStates> regions_;
   telemetry::Histogram* registration_;
+  std::array<telemetry::Counter*, 2> joined_;
+  telemetry::Histogram* verify_;
+  telemetry::Counter* mismatch_;
 };
 
 /// As metrics and /status.json name a region's state.

@@ -46,6 +46,18 @@ constexpr std::array<std::pair<TransferState, TransferState>, 7> kTransferTransi
     {TransferState::kAnswered, TransferState::kPosted},
 }};
 
+constexpr std::array<std::pair<FlightState, FlightState>, 9> kFlightTransitions{{
+    {FlightState::kLeasing, FlightState::kBehind},
+    {FlightState::kLeasing, FlightState::kOver},
+    {FlightState::kBehind, FlightState::kQueued},
+    {FlightState::kBehind, FlightState::kOver},
+    {FlightState::kQueued, FlightState::kOnLane},
+    {FlightState::kQueued, FlightState::kOver},
+    {FlightState::kOnLane, FlightState::kChecking},
+    {FlightState::kOnLane, FlightState::kOver},
+    {FlightState::kChecking, FlightState::kOver},
+}};
+
 }  // namespace
 
 std::uint64_t illegal_transitions() {
@@ -77,6 +89,28 @@ const char* TransferRules::name(State state) {
 
 bool TransferRules::allowed(State from, State to) {
   return listed(kTransferTransitions, from, to);
+}
+
+const char* FlightRules::name(State state) {
+  switch (state) {
+    case FlightState::kLeasing:
+      return "leasing";
+    case FlightState::kBehind:
+      return "behind";
+    case FlightState::kQueued:
+      return "queued";
+    case FlightState::kOnLane:
+      return "on_lane";
+    case FlightState::kChecking:
+      return "checking";
+    case FlightState::kOver:
+      return "over";
+  }
+  return "?";
+}
+
+bool FlightRules::allowed(State from, State to) {
+  return listed(kFlightTransitions, from, to);
 }
 
 }  // namespace keyferry::transfer

@@ -46,6 +46,29 @@ enum class TransferState : std::uint8_t {
   kFenced,
 };
 
+/// The life of a GET that several clients may wait for; drawn in the README.
+enum class FlightState : std::uint8_t {
+  /// Waits for memory.
+  kLeasing,
+  /// Has it; another flight of its key is on a lane.
+  kBehind,
+  /// Waits for a lane.
+  kQueued,
+  /// Its command may have left.
+  kOnLane,
+  /// Landed; a worker hashes it.
+  kChecking,
+  /// Its waiters' answers are on their way, or they all left.
+  kOver,
+};
+
+struct FlightRules {
+  using State = FlightState;
+  static constexpr const char* kName = "flight";
+  static const char* name(State state);
+  static bool allowed(State from, State to);
+};
+
 struct TransferRules {
   using State = TransferState;
   static constexpr const char* kName = "transfer";

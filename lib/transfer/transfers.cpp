@@ -168,6 +168,7 @@ void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
                                           transfer->sent_crc ? std::optional(transfer->crc) : std::nullopt, named);
   transfer->machine.move(TransferState::kPosted);
   note_running(*transfer, lane);
+  if (transfer->on_posted) transfer->on_posted();
   parts_.book.posted(transfer->lease());
   Lane& at = *lane;
   at.exchange(std::move(command),

@@ -35,6 +35,8 @@ struct Transfer {
   base::Executor* back = nullptr;
   base::UniqueFunction<void(SetResult)> set_done;
   base::UniqueFunction<void(GetResult)> get_done;
+  /// Of a GET, if anybody wants to know: called just before its command is written.
+  base::Task on_posted;
 
   StateMachine<TransferRules> machine{TransferState::kQueued};
   base::TimePoint arrived;
