@@ -123,6 +123,7 @@ Daemon::Daemon(const Options& options)
   engine.min_rate = options_.transfer.min_rate;
   engine.orphan_grace = options_.transfer.orphan_grace;
   engine.trust_error_replies = options_.transfer.trust_error_replies;
+  engine.immutable = options_.transfer.immutable;
   engine.pool_wait = options_.limits.pool_wait;
   engine.upstream_wait = options_.limits.upstream_wait;
   engine.audit_pool = audit_wanted();

@@ -102,6 +102,8 @@ struct TransferOptions {
   std::uint64_t min_rate = 0;
   base::Duration orphan_grace{};
   transfer::TrustErrorReplies trust_error_replies = transfer::TrustErrorReplies::kNever;
+  /// Key prefixes.
+  std::vector<std::string> immutable;
   bool operator==(const TransferOptions&) const = default;
 };
 

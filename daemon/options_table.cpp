@@ -360,6 +360,12 @@ constexpr std::array kTable{
                       "before_rma: those that can't come while bytes are moving.",
                .choices = kTrust,
                .set = kSet<&Options::transfer, &TransferOptions::trust_error_replies>},
+    OptionInfo{.path = "transfer.immutable",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc = "Prefixes of keys whose values never change: a GET may then share a transfer that is under way, "
+                      "unless this gateway has carried a write of the key since it began.",
+               .set = kSet<&Options::transfer, &TransferOptions::immutable>},
 
     OptionInfo{.path = "limits", .type = kSection, .doc = "What a client, and what the daemon, may use."},
     OptionInfo{.path = "limits.value_max",
@@ -461,10 +467,10 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,      "listen[].upstream"sv,   "listen[].require_auth"sv, "listen[].allow_uids"sv,
-    "listen[].user"sv,      "upstream.sentinels"sv,  "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
-    "pool.numa"sv,          "fabric.threads"sv,      "transfer.immutable"sv,    "transfer.offload"sv,
-    "limits.pinned_long"sv, "limits.pinned_short"sv, "limits.pin_wait"sv,
+    "listen[].ring"sv,       "listen[].upstream"sv,  "listen[].require_auth"sv, "listen[].allow_uids"sv,
+    "listen[].user"sv,       "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
+    "pool.numa"sv,           "fabric.threads"sv,     "transfer.offload"sv,      "limits.pinned_long"sv,
+    "limits.pinned_short"sv, "limits.pin_wait"sv,
 };
 
 }  // namespace

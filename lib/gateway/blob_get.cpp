@@ -1,18 +1,15 @@
 #include "gateway/blob_get.h"
 
-#include <spdlog/spdlog.h>
-
 #include "gateway/bulk_exchange.h"
 #include "gateway/session.h"
 #include "resp/decode.h"
 #include "resp/writer.h"
+#include "transfer/checked_value.h"
 
 namespace keyferry::gateway {
 
 namespace {
 
-// Hashed between other work: a worker is never busy with one value for longer than this takes.
-constexpr std::size_t kSlice = 512 * 1024;
 // BLOB.INFO answers with a number, a null or an error line.
 constexpr std::size_t kLongestInfo = 4 * 1024;
 
@@ -25,10 +22,17 @@ BlobGet::~BlobGet() = default;
 void BlobGet::start() {
   auto& engine = session_.worker().engine;
   if (!engine.available()) return go_by_tcp(engine.unavailable_reason());
+  if (const auto length = session_.worker().lengths.find(key_)) return on_length(*length);
+  ask_for_length();
+}
+
+void BlobGet::ask_for_length() {
+  asked_ = true;
+  state_ = State::kAsking;
+  info_.clear();
   std::string command;
   resp::append_command(command, {"BLOB.INFO", key_, "LEN"});
   session_.worker().metrics.server_out.add(command.size());
-  owes_reply_ = true;
   channel_ = session_.channel();
   channel_->send(command, *this, tag_);
 }
@@ -37,7 +41,6 @@ bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
   session_.worker().metrics.server_in.add(bytes.size());
   if (info_.size() + bytes.size() <= kLongestInfo) info_.append(bytes);
   if (!last) return true;
-  owes_reply_ = false;
   const auto keep = shared_from_this();
   if (gone_) {
     end();
@@ -48,9 +51,7 @@ bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
     // The server judges: what it refuses to say of the key it may still give.
     go_by_tcp({});
   } else if (info.value.kind == resp::Value::Kind::kNull) {
-    session_.reply(tag_, info_);
-    session_.finish_reply(tag_);
-    end();
+    reply_line(info_);
   } else if (info.value.kind == resp::Value::Kind::kInteger && info.value.integer >= 0) {
     on_length(static_cast<std::uint64_t>(info.value.integer));
   } else {
@@ -60,7 +61,6 @@ bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
 }
 
 void BlobGet::on_reply_lost(std::uint64_t, upstream::Lost, bool, std::string_view reason) {
-  owes_reply_ = false;
   const auto keep = shared_from_this();
   if (!gone_) session_.reply_error(tag_, "ERR keyferry: " + std::string(reason) + "; nothing was read");
   end();
@@ -75,47 +75,46 @@ void BlobGet::on_length(std::uint64_t length) {
 }
 
 void BlobGet::ask_for_lease() {
-  state_ = State::kLeasing;
-  ticket_ = session_.worker().engine.lease(
-      session_.client().id, length_, true, session_.worker().loop,
-      [self = shared_from_this(), this](base::Result<transfer::Loan> loan) { on_lease(std::move(loan)); });
+  state_ = State::kFetching;
+  transfer::FetchRequest request;
+  request.client = session_.client().id;
+  request.key = key_;
+  request.length = length_;
+  const auto self = std::static_pointer_cast<BlobGet>(shared_from_this());
+  ticket_ = session_.worker().engine.fetch(std::move(request), session_.worker().loop, self);
 }
 
-void BlobGet::on_lease(base::Result<transfer::Loan> loan) {
-  ticket_ = 0;
+void BlobGet::fetch_leased() {
   if (gone_) return;
-  if (!loan) {
-    session_.reply_error(tag_, "ERR " + loan.error().message);
-    return end();
-  }
   state_ = State::kLeased;
-  transfer_ = session_.worker().engine.get(
-      key_, std::move(*loan), session_.worker().loop,
-      [self = shared_from_this(), this](transfer::GetResult result) { on_result(std::move(result)); });
   session_.advance_gets();
 }
 
-void BlobGet::on_result(transfer::GetResult result) {
-  using Kind = transfer::GetResult::Kind;
+void BlobGet::fetched(transfer::FetchResult result) {
+  using Kind = transfer::FetchResult::Kind;
+  ticket_ = 0;
   if (gone_) return end();
+  if (result.kind == Kind::kValue) return deliver(result);
+  session_.worker().lengths.forget(key_);
   switch (result.kind) {
-    case Kind::kLanded:
-      state_ = State::kChecking;
-      landed_at_ = base::Clock::steady().now();
-      checker_ = std::make_unique<transfer::Checker>(std::move(result.value), kSlice);
-      return check();
-    case Kind::kRepeat:
-      return go_by_tcp(result.text);
+    case Kind::kValue:
+      return end();
+    case Kind::kLeft:
+      session_.reply_error(tag_, "ERR keyferry: this client was ended");
+      return end();
     case Kind::kMissing: {
       std::string null;
       resp::append_null(null, session_.client().protocol);
-      session_.reply(tag_, null);
-      session_.finish_reply(tag_);
-      return end();
+      return reply_line(null);
     }
     case Kind::kRefused:
-      session_.reply(tag_, result.text + "\r\n");
-      session_.finish_reply(tag_);
+      return reply_line(result.text + "\r\n");
+    case Kind::kRepeat:
+      return go_by_tcp(result.text);
+    case Kind::kOutgrown:
+      return outgrown();
+    case Kind::kNoRoom:
+      session_.reply_error(tag_, "ERR " + result.text);
       return end();
     case Kind::kLost:
       session_.reply_error(tag_, "ERR keyferry: " + result.text);
@@ -123,24 +122,27 @@ void BlobGet::on_result(transfer::GetResult result) {
   }
 }
 
-/// One slice, then other work.
-void BlobGet::check() {
-  if (gone_) return end();
-  if (!checker_->step()) {
-    session_.worker().loop.post([self = shared_from_this(), this] { check(); });
-    return;
+void BlobGet::deliver(transfer::FetchResult& result) {
+  LengthTable& lengths = session_.worker().lengths;
+  // A value that has become small goes the other way next time.
+  if (result.value->length() >= session_.worker().options.threshold) {
+    lengths.remember(key_, result.value->length());
+  } else {
+    lengths.forget(key_);
   }
-  session_.worker().metrics.verify_get.observe(base::seconds(base::Clock::steady().now() - landed_at_));
-  base::Result<transfer::CheckedValue> value = checker_->take();
-  // If it was wrong its memory goes back before the repeat asks for anything: that costs neither region nor lane
-  // (blob-rdma spec C6).
-  checker_.reset();
-  if (!value) {
-    session_.worker().metrics.count_mismatch();
-    spdlog::error("a value from the fabric was wrong and is read again as BLOB.TCP_GET: {}", value.error().message);
-    return go_by_tcp("checksum");
-  }
-  session_.reply_value(tag_, std::move(*value));
+  session_.reply_value(tag_, std::move(result.value));
+  session_.finish_reply(tag_);
+  end();
+}
+
+/// Its lease went back. It waits for another only if nobody behind it holds one that can't be delivered before it has.
+void BlobGet::outgrown() {
+  if (asked_ || !session_.only(*this)) return go_by_tcp("window");
+  ask_for_length();
+}
+
+void BlobGet::reply_line(std::string_view line) {
+  session_.reply(tag_, line);
   session_.finish_reply(tag_);
   end();
 }
@@ -163,11 +165,9 @@ void BlobGet::end() {
 
 void BlobGet::client_gone() {
   gone_ = true;
-  // A lease that was granted meanwhile comes back when its answer is dropped. Asking or transferring: the answer ends
-  // this. Hashing: the next slice does.
-  if (ticket_ != 0) session_.worker().engine.cancel_lease(ticket_);
-  if (ticket_ != 0 || state_ == State::kWantsLease) return end();
-  if (state_ == State::kLeased) session_.worker().engine.abandon_get(transfer_);
+  if (ticket_ != 0) return session_.worker().engine.leave(ticket_);
+  // Asking: the answer ends this.
+  if (state_ == State::kWantsLease) end();
 }
 
 }  // namespace keyferry::gateway

@@ -6,16 +6,16 @@
 
 #include "gateway/operation.h"
 #include "gateway/reply_slots.h"
-#include "transfer/checked_value.h"
-#include "transfer/engine.h"
+#include "transfer/fetch.h"
 #include "upstream/channel.h"
 
 namespace keyferry::gateway {
 
-/// BLOB.TCP_GET: length by BLOB.INFO on the client's channel, lease, BLOB.RDMA_GET, the bytes hashed in slices, then
-/// sent to the socket straight out of the lease (design: GET). Small values, and whatever the fabric's way refuses, go
-/// as BLOB.TCP_GET on a bulk connection. Belongs to the worker's thread.
-class BlobGet final : public Operation, public upstream::ReplySink {
+/// BLOB.TCP_GET: length as remembered or by BLOB.INFO on the client's channel, then the engine's answer, which is a
+/// checked value in the pool, perhaps shared with other clients; it is sent to the socket straight from there (design:
+/// GET). Small values, and whatever the fabric's way refuses, go as BLOB.TCP_GET on a bulk connection. A remembered
+/// length that was too small is asked for and the GET begun again, once. Belongs to the worker's thread.
+class BlobGet final : public Operation, public upstream::ReplySink, public transfer::FetchSink {
  public:
   BlobGet(Session& session, SlotTag tag, std::string key);
   ~BlobGet() override;
@@ -30,14 +30,18 @@ class BlobGet final : public Operation, public upstream::ReplySink {
   bool on_reply(std::uint64_t tag, std::string_view bytes, bool last) override;
   void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
 
- private:
-  /// In this order; kLeased and later need nothing more of the pool.
-  enum class State : std::uint8_t { kAsking, kWantsLease, kLeasing, kLeased, kChecking, kDone };
+  void fetch_leased() override;
+  void fetched(transfer::FetchResult result) override;
 
+ private:
+  /// In this order, but for a second kAsking; kLeased and later need nothing more of the pool.
+  enum class State : std::uint8_t { kAsking, kWantsLease, kFetching, kLeased, kDone };
+
+  void ask_for_length();
   void on_length(std::uint64_t length);
-  void on_lease(base::Result<transfer::Loan> loan);
-  void on_result(transfer::GetResult result);
-  void check();
+  void deliver(transfer::FetchResult& result);
+  void outgrown();
+  void reply_line(std::string_view line);
   void end();
   /// Counted with its reason unless empty (a small value is no fallback).
   void go_by_tcp(std::string_view reason);
@@ -46,16 +50,14 @@ class BlobGet final : public Operation, public upstream::ReplySink {
   std::string key_;
   State state_ = State::kAsking;
   bool gone_ = false;
-  bool owes_reply_ = false;
+  /// The length is the server's own word of just now.
+  bool asked_ = false;
   /// Kept until it has answered: the session may choose another meanwhile.
   std::shared_ptr<upstream::Channel> channel_;
   std::string info_;
   std::uint64_t length_ = 0;
+  /// What the engine owes an answer to; 0 if nothing.
   std::uint64_t ticket_ = 0;
-  /// The BLOB.RDMA_GET under way, while kLeased.
-  std::uint64_t transfer_ = 0;
-  std::unique_ptr<transfer::Checker> checker_;
-  base::TimePoint landed_at_{};
 };
 
 }  // namespace keyferry::gateway

@@ -121,6 +121,7 @@ void BlobSet::on_result(transfer::SetResult result) {
   if (result.kind == Kind::kRepeat && !session_.closed()) return repeat(std::move(result));
   switch (result.kind) {
     case Kind::kStored:
+      session_.worker().lengths.remember(key_, length_);
       session_.reply(tag_, "+OK\r\n");
       session_.finish_reply(tag_);
       break;

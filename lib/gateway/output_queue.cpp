@@ -27,10 +27,10 @@ void OutputQueue::append(std::string_view bytes) {
   items_.emplace_back(Text{std::string(bytes)});
 }
 
-void OutputQueue::append_value(transfer::CheckedValue value) {
+void OutputQueue::append_value(transfer::SharedValue value) {
   ++values_;
   std::string header;
-  resp::append_bulk_header(header, value.length());
+  resp::append_bulk_header(header, value->length());
   append(header);
   items_.emplace_back(Value{std::move(value), base::Clock::steady().now()});
   append("\r\n");
@@ -45,7 +45,7 @@ std::span<const base::ConstBytes> OutputQueue::gather(std::size_t most_spans, st
       text->lent = true;
       spans_.push_back(base::as_bytes(std::string_view(text->bytes).substr(skip)));
     } else {
-      gather_value(std::get<Value>(item).value, skip, most_spans);
+      gather_value(*std::get<Value>(item).value, skip, most_spans);
     }
     skip = 0;
   }
@@ -75,7 +75,7 @@ void OutputQueue::written(std::size_t bytes) {
     Item& front = items_.front();
     auto* text = std::get_if<Text>(&front);
     const std::size_t size =
-        text != nullptr ? text->bytes.size() : static_cast<std::size_t>(std::get<Value>(front).value.length());
+        text != nullptr ? text->bytes.size() : static_cast<std::size_t>(std::get<Value>(front).value->length());
     const std::size_t taken = std::min(bytes, size - front_written_);
     front_written_ += taken;
     bytes -= taken;

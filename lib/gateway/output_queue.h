@@ -16,14 +16,14 @@
 
 namespace keyferry::gateway {
 
-/// What a client is to be sent, in order: text of our own and values that lie in the pool. The queue owns both until
-/// they are written; a value's lease goes back when its last byte was taken by the socket. Belongs to the worker's
-/// thread.
+/// What a client is to be sent, in order: text of our own and values that lie in the pool. The queue owns the text and
+/// its share of each value until they are written: the lease goes back when the socket of the last client that shares
+/// the value has taken its last byte. Belongs to the worker's thread.
 class OutputQueue {
  public:
   void append(std::string_view bytes);
   /// The value as one bulk string: header, the bytes straight out of the pool, CR LF.
-  void append_value(transfer::CheckedValue value);
+  void append_value(transfer::SharedValue value);
 
   bool empty() const { return items_.empty(); }
   /// Bytes held in memory of the process; what lies in the pool is bounded by the pool and not counted.
@@ -50,7 +50,7 @@ class OutputQueue {
     bool lent = false;
   };
   struct Value {
-    transfer::CheckedValue value;
+    transfer::SharedValue value;
     base::TimePoint since;
   };
   using Item = std::variant<Text, Value>;

@@ -1,5 +1,7 @@
 #include "gateway/reply_slots.h"
 
+#include <utility>
+
 namespace keyferry::gateway {
 
 std::string_view name_of(CommandClass command_class) {
@@ -18,13 +20,15 @@ std::string_view name_of(CommandClass command_class) {
   return "unknown";
 }
 
-SlotTag ReplySlots::open(CommandClass command_class, base::TimePoint now) {
-  slots_.push_back(Slot{.command_class = command_class, .opened = now, .bytes = {}, .value = {}});
+SlotTag ReplySlots::open(CommandClass command_class, base::TimePoint now, Mark writes) {
+  marks_.touch(writes);
+  slots_.push_back(Slot{.command_class = command_class, .opened = now, .writes = writes, .bytes = {}, .value = {}});
   return first_ + slots_.size() - 1;
 }
 
 void ReplySlots::append(SlotTag tag, std::string_view bytes) {
   Slot& slot = slots_[tag - first_];
+  marks_.touch(slot.writes);
   if (is_oldest(tag)) {
     slot.begun = true;
     output_.append(bytes);
@@ -34,7 +38,7 @@ void ReplySlots::append(SlotTag tag, std::string_view bytes) {
   }
 }
 
-void ReplySlots::append_value(SlotTag tag, transfer::CheckedValue value) {
+void ReplySlots::append_value(SlotTag tag, transfer::SharedValue value) {
   Slot& slot = slots_[tag - first_];
   if (is_oldest(tag)) {
     slot.begun = true;
@@ -77,8 +81,7 @@ void ReplySlots::drain() {
     if (next.value) {
       next.begun = true;
       --values_;
-      output_.append_value(std::move(*next.value));
-      next.value.reset();
+      output_.append_value(std::exchange(next.value, nullptr));
     }
   }
 }
@@ -89,6 +92,7 @@ std::optional<base::TimePoint> ReplySlots::oldest() const {
 }
 
 void ReplySlots::clear() {
+  for (const Slot& slot : slots_) marks_.touch(slot.writes);
   first_ += slots_.size();
   slots_.clear();
   buffered_ = 0;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "gateway/output_queue.h"
 #include "transfer/checked_value.h"
+#include "transfer/write_marks.h"
 
 namespace keyferry::gateway {
 
@@ -21,15 +22,20 @@ inline constexpr std::size_t kCommandClasses = 5;
 std::string_view name_of(CommandClass command_class);
 
 /// Keeps a client's replies in the order of its commands (R9, R20): whatever order they are finished in, they reach the
-/// output in order, and each command has exactly one. Belongs to the worker's thread.
+/// output in order, and each command has exactly one. It also tells of writes, when their command is taken up and
+/// before their reply can be seen (WriteMarks), as every command has its slot whichever way it goes. Belongs to the
+/// worker's thread.
 class ReplySlots {
  public:
-  explicit ReplySlots(OutputQueue& output) : output_(output) {}
+  using Mark = transfer::WriteMarks::Mark;
 
-  SlotTag open(CommandClass command_class, base::TimePoint now);
+  ReplySlots(OutputQueue& output, transfer::WriteMarks& marks) : output_(output), marks_(marks) {}
+
+  /// Before the command is sent anywhere. `writes`: what it may write.
+  SlotTag open(CommandClass command_class, base::TimePoint now, Mark writes);
   /// Bytes of a reply. They go straight to the output when the slot is the oldest, and wait in it otherwise.
   void append(SlotTag tag, std::string_view bytes);
-  void append_value(SlotTag tag, transfer::CheckedValue value);
+  void append_value(SlotTag tag, transfer::SharedValue value);
   /// Takes back what was appended. False if some of it has gone to the output already.
   bool retract(SlotTag tag);
   /// The reply is complete.
@@ -52,15 +58,17 @@ class ReplySlots {
   struct Slot {
     CommandClass command_class;
     base::TimePoint opened;
+    Mark writes = Mark::kNothing;
     bool done = false;
     bool begun = false;
     std::string bytes;
-    std::optional<transfer::CheckedValue> value;
+    transfer::SharedValue value;
   };
 
   void drain();
 
   OutputQueue& output_;
+  transfer::WriteMarks& marks_;
   std::deque<Slot> slots_;
   SlotTag first_ = 0;
   std::size_t buffered_ = 0;

@@ -36,6 +36,10 @@ class Router final : public upstream::ReplySink {
   /// Nothing is under way for this client.
   bool idle() const { return outstanding_ == 0 && operations_.empty(); }
   bool has_operations() const { return !operations_.empty(); }
+  /// No other operation of this client is under way.
+  bool only(const Operation& operation) const {
+    return operations_.size() == 1 && operations_.front().get() == &operation;
+  }
   /// A lease, a connection or a paused channel waits for the client to take what it asked for.
   bool holds_something() const { return !operations_.empty() || channel_paused_; }
 

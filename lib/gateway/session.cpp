@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/command_effects.h"
 #include "resp/writer.h"
 
 namespace keyferry::gateway {
@@ -45,7 +46,7 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, st
       bytes_in_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", listener_transport})),
       bytes_out_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", listener_transport})),
       parser_(request_limits(worker.options)),
-      slots_(output_),
+      slots_(output_, worker.engine.writes()),
       router_(*this),
       last_active_(base::Clock::steady().now()) {
   client_.id = id;
@@ -243,7 +244,15 @@ void Session::input_done() {
 // -----------------------------------------------------------------------------------------------------------------------------------
 
 SlotTag Session::open_reply(CommandClass command_class) {
-  return slots_.open(command_class, base::Clock::steady().now());
+  const bool local = command_class == CommandClass::kLocal;
+  return slots_.open(command_class, base::Clock::steady().now(), local ? ReplySlots::Mark::kNothing : may_write());
+}
+
+/// What the command that the parser gave may write (WriteMarks).
+ReplySlots::Mark Session::may_write() {
+  const transfer::WriteMarks& writes = worker_.engine.writes();
+  if (!writes.any_immutable()) return ReplySlots::Mark::kNothing;
+  return write_mark(writes, parser_.args(input_.view()), !body_offered_);
 }
 
 void Session::reply(SlotTag tag, std::string_view bytes) {
@@ -260,7 +269,7 @@ void Session::reply_error(SlotTag tag, std::string_view text) {
   finish_reply(tag);
 }
 
-void Session::reply_value(SlotTag tag, transfer::CheckedValue value) {
+void Session::reply_value(SlotTag tag, transfer::SharedValue value) {
   if (closed_) return;
   slots_.append_value(tag, std::move(value));
   account();

@@ -60,7 +60,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   void reply(SlotTag tag, std::string_view bytes);
   void reply_error(SlotTag tag, std::string_view text);
-  void reply_value(SlotTag tag, transfer::CheckedValue value);
+  void reply_value(SlotTag tag, transfer::SharedValue value);
   bool retract_reply(SlotTag tag) { return slots_.retract(tag); }
   void finish_reply(SlotTag tag);
   /// An error that ends the conversation: it is queued and the client is closed when all has been written.
@@ -85,13 +85,15 @@ class Session final : public std::enable_shared_from_this<Session> {
   void operation_done(Operation& operation) { router_.operation_done(operation); }
   /// `next` takes the place of `old`, which has ended.
   void continue_with(Operation& old, std::shared_ptr<Operation> next) { router_.continue_with(old, std::move(next)); }
+  /// See Router::only().
+  bool only(const Operation& operation) const { return router_.only(operation); }
   /// A GET got, gave up or no longer needs its lease: the next one's turn.
   void advance_gets() { router_.advance_gets(); }
 
   // --- for the router
   // -------------------------------------------------------------------------------------------------------
 
-  /// A place for the next command's reply.
+  /// A place for the reply of the command that the parser gave; asked for before anything of that command is sent.
   SlotTag open_reply(CommandClass command_class);
   /// The command that the parser gave is carried out or on its way: its bytes are done with.
   void end_command(std::size_t bytes);
@@ -119,6 +121,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void on_written(std::error_code error, std::size_t bytes);
   void after_output();
   void account();
+  ReplySlots::Mark may_write();
 
   WorkerContext& worker_;
   std::unique_ptr<base::Stream> stream_;

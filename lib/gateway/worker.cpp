@@ -26,7 +26,6 @@ WorkerMetrics::WorkerMetrics(telemetry::Shard& its_shard, const GatewayOptions& 
       oldest_request(shard.gauge(telemetry::Metric::kOldestRequestSeconds)),
       server_in(shard.counter(telemetry::Metric::kBytesTotal, {"in", "server", options.transport})),
       server_out(shard.counter(telemetry::Metric::kBytesTotal, {"out", "server", options.transport})),
-      verify_get(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"get", "verify"})),
       deliver_get(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"get", "deliver"})),
       receive_set(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"set", "deliver"})) {
   for (std::size_t i = 0; i < kCommandClasses; ++i) {
@@ -45,10 +44,6 @@ void WorkerMetrics::count_fallback(std::string_view reason) {
 void WorkerMetrics::count_transfer(std::string_view op, std::string_view outcome, std::uint64_t bytes) {
   shard.counter(telemetry::Metric::kTransfersTotal, {op, "tcp", outcome}).add();
   if (bytes != 0) shard.counter(telemetry::Metric::kTransferBytesTotal, {op, "tcp"}).add(bytes);
-}
-
-void WorkerMetrics::count_mismatch() {
-  shard.counter(telemetry::Metric::kChecksumMismatchTotal, {"get"}).add();
 }
 
 /// Asks the server for its version, which HELLO's reply tells, once at the start and whenever no connection stands: so

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "gateway/length_table.h"
 #include "gateway/reply_slots.h"
 #include "telemetry/registry.h"
 #include "transfer/engine.h"
@@ -35,7 +36,6 @@ struct WorkerMetrics {
   /// Counted rarely, so looked up when needed.
   void count_fallback(std::string_view reason);
   void count_transfer(std::string_view op, std::string_view outcome, std::uint64_t bytes);
-  void count_mismatch();
 
   telemetry::Shard& shard;
   telemetry::Gauge& clients;
@@ -44,7 +44,6 @@ struct WorkerMetrics {
   telemetry::Histogram* command_seconds[kCommandClasses];
   telemetry::Counter& server_in;
   telemetry::Counter& server_out;
-  telemetry::Histogram& verify_get;
   telemetry::Histogram& deliver_get;
   telemetry::Histogram& receive_set;
 };
@@ -62,6 +61,8 @@ struct WorkerContext {
   std::string server_version;
   /// Bytes queued for all clients of this worker (limits.total_buffer).
   std::uint64_t buffered = 0;
+  /// Of large values that went by last.
+  LengthTable lengths{};
 };
 
 }  // namespace keyferry::gateway

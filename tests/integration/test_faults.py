@@ -110,10 +110,11 @@ def test_R89_a_wrong_checksum_is_counted_and_its_bytes_are_not_handed_out(stack)
 
 @pytest.mark.parametrize("announced", [1, 600 * 1024, OLD.length - 1, OLD.length + 1, 20 * MIB])
 def test_a_value_of_another_length_than_announced_comes_right(stack, announced):
-    store(stack, "victim", OLD)
+    key = f"announced:{announced}"  # of its own: the length of one that went by would not be asked for
+    store(stack, key, OLD)
     with stack.wire() as wire:
         with armed(stack, "info-len", announced, on="BLOB.INFO", count=3):
-            assert get(wire, "victim", OLD) is None
+            assert get(wire, key, OLD) is None
         works_again(stack, wire)
 
 

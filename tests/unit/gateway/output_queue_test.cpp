@@ -19,7 +19,7 @@ class CountingOwner : public transfer::Loan::Owner {
 
 class OutputQueueTest : public testing::Test {
  protected:
-  transfer::CheckedValue value(std::vector<std::string>& parts) {
+  transfer::SharedValue value(std::vector<std::string>& parts) {
     std::vector<base::MutableBytes> spans;
     std::uint64_t length = 0;
     std::uint32_t crc = 0;
@@ -31,7 +31,7 @@ class OutputQueueTest : public testing::Test {
     transfer::Checker checker({transfer::Loan(owner, 1, spans, length), length, crc}, 3);
     while (!checker.step()) {
     }
-    return std::move(*checker.take());
+    return std::make_shared<const transfer::CheckedValue>(std::move(*checker.take()));
   }
 
   /// Takes `most` bytes as a socket would.
@@ -87,6 +87,19 @@ TEST_F(OutputQueueTest, TheLeaseGoesBackWithTheValuesLastByteAndNotBefore) {
   take(1);
   EXPECT_EQ(owner->count, 1) << "its last byte was taken, though the CR LF behind it was not";
   EXPECT_EQ(take(100), "\r\n");
+}
+
+TEST_F(OutputQueueTest, AValueThatTwoClientsShareGoesBackWithTheSlowerOne) {
+  std::vector<std::string> parts{"abc", "def"};
+  OutputQueue other;
+  transfer::SharedValue shared = value(parts);
+  output.append_value(shared);
+  other.append_value(std::move(shared));
+  EXPECT_EQ(take(100), "$6\r\nabcdef\r\n");
+  EXPECT_EQ(owner->count, 0) << "the other one reads from it";
+  EXPECT_EQ(other.gather(64)[1].data(), reinterpret_cast<const std::byte*>(parts[0].data())) << "not a copy";
+  other.clear();
+  EXPECT_EQ(owner->count, 1);
 }
 
 TEST_F(OutputQueueTest, WhatIsLentToAWriteDoesNotMoveWhenMoreComes) {

@@ -21,11 +21,14 @@ std::string drain(OutputQueue& output) {
   return all;
 }
 
+using Mark = ReplySlots::Mark;
+
 class ReplySlotsTest : public testing::Test {
  protected:
-  SlotTag open() { return slots.open(CommandClass::kOrdinary, base::TimePoint{}); }
+  SlotTag open() { return slots.open(CommandClass::kOrdinary, base::TimePoint{}, Mark::kNothing); }
   OutputQueue output;
-  ReplySlots slots{output};
+  transfer::WriteMarks marks{{"fixed:"}};
+  ReplySlots slots{output, marks};
 };
 
 TEST_F(ReplySlotsTest, R9RepliesLeaveInTheOrderOfTheCommandsWhateverOrderTheyComeIn) {
@@ -79,11 +82,27 @@ TEST_F(ReplySlotsTest, R20WhatHasNotLeftCanBeTakenBackAndWhatHasLeftCanNot) {
   EXPECT_EQ(drain(output), "$100\r\nhalf-ERR lost\r\n");
 }
 
+TEST_F(ReplySlotsTest, AWriteIsToldBeforeItIsSentAndBeforeItsReplyCanBeSeen) {
+  const std::vector<std::string_view> args{"fixed:key"};
+  const std::uint64_t before = marks.state("fixed:key");
+  const SlotTag tag = slots.open(CommandClass::kOrdinary, base::TimePoint{}, marks.mark_of(args));
+  const std::uint64_t sent = marks.state("fixed:key");
+  EXPECT_NE(sent, before);
+  slots.append(tag, "+OK\r\n");
+  const std::uint64_t answered = marks.state("fixed:key");
+  EXPECT_NE(answered, sent);
+  slots.finish(tag);
+  slots.open(CommandClass::kOrdinary, base::TimePoint{}, marks.mark_of(args));
+  const std::uint64_t again = marks.state("fixed:key");
+  slots.clear();
+  EXPECT_NE(marks.state("fixed:key"), again) << "its client goes away";
+}
+
 TEST_F(ReplySlotsTest, TheOldestOpenCommandTellsItsAge) {
   EXPECT_FALSE(slots.oldest().has_value());
   const auto early = base::TimePoint(std::chrono::seconds(1));
-  const SlotTag tag = slots.open(CommandClass::kBulk, early);
-  slots.open(CommandClass::kOrdinary, base::TimePoint(std::chrono::seconds(2)));
+  const SlotTag tag = slots.open(CommandClass::kBulk, early, Mark::kNothing);
+  slots.open(CommandClass::kOrdinary, base::TimePoint(std::chrono::seconds(2)), Mark::kNothing);
   EXPECT_EQ(slots.oldest(), early);
   slots.finish(tag);
   EXPECT_EQ(slots.oldest(), base::TimePoint(std::chrono::seconds(2)));
