@@ -74,6 +74,7 @@ gateway::WorkerOptions worker_options(const Options& options, std::size_t worker
   worker.gateway.stall = options.limits.stall;
   worker.gateway.client_idle = options.limits.client_idle;
   worker.gateway.node = node_address(options).text();
+  worker.gateway.offload = options.transfer.offload;
   worker.gateway.transport = uses_tls(options) ? "tls" : "tcp";
   return worker;
 }

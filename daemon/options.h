@@ -104,6 +104,7 @@ struct TransferOptions {
   transfer::TrustErrorReplies trust_error_replies = transfer::TrustErrorReplies::kNever;
   /// Key prefixes.
   std::vector<std::string> immutable;
+  std::vector<std::string> offload;
   bool operator==(const TransferOptions&) const = default;
 };
 

@@ -366,6 +366,12 @@ constexpr std::array kTable{
                .doc = "Prefixes of keys whose values never change: a GET may then share a transfer that is under way, "
                       "unless this gateway has carried a write of the key since it began.",
                .set = kSet<&Options::transfer, &TransferOptions::immutable>},
+    OptionInfo{.path = "transfer.offload",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc = "Prefixes of keys whose plain SET and GET are carried as large objects from threshold up; see "
+                      "lib/gateway/OFFLOAD.md. Empty: none.",
+               .set = kSet<&Options::transfer, &TransferOptions::offload>},
 
     OptionInfo{.path = "limits", .type = kSection, .doc = "What a client, and what the daemon, may use."},
     OptionInfo{.path = "limits.value_max",
@@ -467,10 +473,10 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,       "listen[].upstream"sv,  "listen[].require_auth"sv, "listen[].allow_uids"sv,
-    "listen[].user"sv,       "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
-    "pool.numa"sv,           "fabric.threads"sv,     "transfer.offload"sv,      "limits.pinned_long"sv,
-    "limits.pinned_short"sv, "limits.pin_wait"sv,
+    "listen[].ring"sv,   "listen[].upstream"sv,  "listen[].require_auth"sv, "listen[].allow_uids"sv,
+    "listen[].user"sv,   "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
+    "pool.numa"sv,       "fabric.threads"sv,     "limits.pinned_long"sv,    "limits.pinned_short"sv,
+    "limits.pin_wait"sv,
 };
 
 }  // namespace

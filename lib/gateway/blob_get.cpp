@@ -1,5 +1,7 @@
 #include "gateway/blob_get.h"
 
+#include <utility>
+
 #include "gateway/bulk_exchange.h"
 #include "gateway/session.h"
 #include "resp/decode.h"
@@ -22,6 +24,10 @@ BlobGet::~BlobGet() = default;
 void BlobGet::start() {
   auto& engine = session_.worker().engine;
   if (!engine.available()) return go_by_tcp(engine.unavailable_reason());
+  if (known_length_) {
+    asked_ = true;
+    return on_length(*known_length_);
+  }
   if (const auto length = session_.worker().lengths.find(key_)) return on_length(*length);
   ask_for_length();
 }
@@ -51,7 +57,7 @@ bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
     // The server judges: what it refuses to say of the key it may still give.
     go_by_tcp({});
   } else if (info.value.kind == resp::Value::Kind::kNull) {
-    reply_line(info_);
+    missing(info_);
   } else if (info.value.kind == resp::Value::Kind::kInteger && info.value.integer >= 0) {
     on_length(static_cast<std::uint64_t>(info.value.integer));
   } else {
@@ -62,8 +68,8 @@ bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
 
 void BlobGet::on_reply_lost(std::uint64_t, upstream::Lost, bool, std::string_view reason) {
   const auto keep = shared_from_this();
-  if (!gone_) session_.reply_error(tag_, "ERR keyferry: " + std::string(reason) + "; nothing was read");
-  end();
+  if (gone_) return end();
+  fail("ERR keyferry: " + std::string(reason) + "; nothing was read");
 }
 
 void BlobGet::on_length(std::uint64_t length) {
@@ -100,25 +106,22 @@ void BlobGet::fetched(transfer::FetchResult result) {
     case Kind::kValue:
       return end();
     case Kind::kLeft:
-      session_.reply_error(tag_, "ERR keyferry: this client was ended");
-      return end();
+      return fail("ERR keyferry: this client was ended");
     case Kind::kMissing: {
       std::string null;
       resp::append_null(null, session_.client().protocol);
-      return reply_line(null);
+      return missing(null);
     }
     case Kind::kRefused:
-      return reply_line(result.text + "\r\n");
+      return refused(result.text + "\r\n");
     case Kind::kRepeat:
       return go_by_tcp(result.text);
     case Kind::kOutgrown:
       return outgrown();
     case Kind::kNoRoom:
-      session_.reply_error(tag_, "ERR " + result.text);
-      return end();
+      return fail("ERR " + result.text);
     case Kind::kLost:
-      session_.reply_error(tag_, "ERR keyferry: " + result.text);
-      return end();
+      return fail("ERR keyferry: " + result.text);
   }
 }
 
@@ -130,9 +133,9 @@ void BlobGet::deliver(transfer::FetchResult& result) {
   } else {
     lengths.forget(key_);
   }
+  begin_reply();
   session_.reply_value(tag_, std::move(result.value));
-  session_.finish_reply(tag_);
-  end();
+  finish(true);
 }
 
 /// Its lease went back. It waits for another only if nobody behind it holds one that can't be delivered before it has.
@@ -141,10 +144,51 @@ void BlobGet::outgrown() {
   ask_for_length();
 }
 
-void BlobGet::reply_line(std::string_view line) {
+void BlobGet::begin_reply() {
+  if (continuation_) continuation_->begins();
+}
+
+void BlobGet::missing(std::string_view null) {
+  begin_reply();
+  session_.reply(tag_, null);
+  finish(true);
+}
+
+void BlobGet::refused(std::string line) {
+  if (continuation_) {
+    transfer::Loan none;
+    Continuation::Judgement judged = continuation_->judge(line, none);
+    if (judged.kind == Continuation::Judgement::Kind::kHandOver) {
+      state_ = State::kDone;
+      return session_.continue_with(*this, std::move(judged.operation));
+    }
+    line = std::move(judged.bytes);
+  }
+  begin_reply();
   session_.reply(tag_, line);
+  finish(false);
+}
+
+/// `text` starts with its code.
+void BlobGet::fail(std::string text) {
+  state_ = State::kDone;
+  if (continuation_) {
+    if (std::shared_ptr<Operation> next = continuation_->failed(text))
+      return session_.continue_with(*this, std::move(next));
+    continuation_.reset();
+  }
+  session_.reply_error(tag_, text);
+  session_.operation_done(*this);
+}
+
+void BlobGet::finish(bool delivered) {
+  state_ = State::kDone;
+  if (continuation_) {
+    if (std::shared_ptr<Operation> next = std::exchange(continuation_, nullptr)->ended(delivered))
+      return session_.continue_with(*this, std::move(next));
+  }
   session_.finish_reply(tag_);
-  end();
+  session_.operation_done(*this);
 }
 
 void BlobGet::go_by_tcp(std::string_view reason) {
@@ -154,12 +198,15 @@ void BlobGet::go_by_tcp(std::string_view reason) {
   std::string command;
   resp::append_command(command, {"BLOB.TCP_GET", key_});
   auto next = std::make_shared<BulkExchange>(session_, tag_, BulkSource::whole(std::move(command)));
-  next->count_as("get", true);
+  next->count_as("get", !alone_);
+  next->continue_to(std::move(continuation_));
   session_.continue_with(*this, std::move(next));
 }
 
+/// Its client is gone.
 void BlobGet::end() {
   state_ = State::kDone;
+  if (continuation_) std::exchange(continuation_, nullptr)->ended(false);
   session_.operation_done(*this);
 }
 

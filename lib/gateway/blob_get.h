@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "gateway/continuation.h"
 #include "gateway/operation.h"
 #include "gateway/reply_slots.h"
 #include "transfer/fetch.h"
@@ -20,9 +22,16 @@ class BlobGet final : public Operation, public upstream::ReplySink, public trans
   BlobGet(Session& session, SlotTag tag, std::string key);
   ~BlobGet() override;
 
+  /// Its length is known already: BLOB.INFO is not asked.
+  void length_is(std::uint64_t length) { known_length_ = length; }
+  /// No other GET runs beside it.
+  void stay_alone() { alone_ = true; }
+  /// Whose part this is.
+  void continue_to(std::shared_ptr<Continuation> continuation) { continuation_ = std::move(continuation); }
+
   void start() override;
   void client_gone() override;
-  bool is_get() const override { return true; }
+  bool is_get() const override { return !alone_; }
   bool wants_lease() const override { return state_ == State::kWantsLease; }
   void ask_for_lease() override;
   bool past_lease() const override { return state_ >= State::kLeased; }
@@ -41,13 +50,21 @@ class BlobGet final : public Operation, public upstream::ReplySink, public trans
   void on_length(std::uint64_t length);
   void deliver(transfer::FetchResult& result);
   void outgrown();
-  void reply_line(std::string_view line);
+  void begin_reply();
+  void missing(std::string_view null);
+  void refused(std::string line);
+  void fail(std::string text);
+  /// The reply is there, wholly or as an error.
+  void finish(bool delivered);
   void end();
   /// Counted with its reason unless empty (a small value is no fallback).
   void go_by_tcp(std::string_view reason);
 
   SlotTag tag_;
   std::string key_;
+  std::optional<std::uint64_t> known_length_;
+  bool alone_ = false;
+  std::shared_ptr<Continuation> continuation_;
   State state_ = State::kAsking;
   bool gone_ = false;
   /// The length is the server's own word of just now.

@@ -30,12 +30,7 @@ void BlobSet::start() {
 void BlobSet::on_lease(base::Result<transfer::Loan> loan) {
   ticket_ = 0;
   if (gone_) return;
-  if (!loan && !patient_) {
-    session_.worker().metrics.count_fallback("no_room_before_undelivered_replies");
-    auto next = std::make_shared<BulkExchange>(session_, tag_, BulkSource::from_input());
-    next->count_as("set", false);
-    return session_.continue_with(*this, std::move(next));
-  }
+  if (!loan && !patient_) return no_room_now();
   if (!loan) {
     session_.reply_error(tag_, "ERR " + loan.error().message);
     return session_.continue_with(*this, DropInput::whole_command(session_));
@@ -44,6 +39,13 @@ void BlobSet::on_lease(base::Result<transfer::Loan> loan) {
   leased_at_ = base::Clock::steady().now();
   session_.consume_input(session_.parser().body_offset());
   receive();
+}
+
+void BlobSet::no_room_now() {
+  session_.worker().metrics.count_fallback("no_room_before_undelivered_replies");
+  auto next = std::make_shared<BulkExchange>(session_, tag_, BulkSource::from_input());
+  next->count_as("set", false);
+  session_.continue_with(*this, std::move(next));
 }
 
 /// First what was read together with the header, then straight from the socket.
@@ -104,15 +106,20 @@ void BlobSet::receive_end() {
   }
   session_.consume_input(2);
   session_.parser().body_taken();
-  session_.input_done();
   session_.worker().metrics.receive_set.observe(base::seconds(base::Clock::steady().now() - leased_at_));
-  send();
+  body_here();
 }
 
-void BlobSet::send() {
+void BlobSet::body_here() {
+  session_.input_done();
+  send(key_, {});
+}
+
+void BlobSet::send(const std::string& key, transfer::StoreExtras extras) {
   session_.worker().engine.set(
-      key_, crc_, std::move(loan_), session_.worker().loop,
-      [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); });
+      key, crc_, std::move(loan_), session_.worker().loop,
+      [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); },
+      std::move(extras));
 }
 
 void BlobSet::on_result(transfer::SetResult result) {
@@ -126,6 +133,7 @@ void BlobSet::on_result(transfer::SetResult result) {
       session_.finish_reply(tag_);
       break;
     case Kind::kRefused:
+    case Kind::kUndone:
       session_.reply(tag_, result.text + "\r\n");
       session_.finish_reply(tag_);
       break;
@@ -140,7 +148,8 @@ void BlobSet::on_result(transfer::SetResult result) {
 
 void BlobSet::repeat(transfer::SetResult result) {
   session_.worker().metrics.count_fallback(result.text);
-  auto next = std::make_shared<BulkExchange>(session_, tag_, BulkSource::stored(key_, std::move(result.loan)));
+  auto next =
+      std::make_shared<BulkExchange>(session_, tag_, BulkSource::stored("BLOB.TCP_SET", key_, std::move(result.loan)));
   next->count_as("set", false);
   session_.continue_with(*this, std::move(next));
 }

@@ -13,7 +13,7 @@ namespace keyferry::gateway {
 /// BLOB.TCP_SET of a large value: lease, the body read from the socket straight into it and hashed as it comes,
 /// BLOB.RDMA_SET with its checksum, reply (design: SET). Repeats as BLOB.TCP_SET from the lease where the fabric's way
 /// is refused. The loan is this operation's until it is handed to the engine. Belongs to the worker's thread.
-class BlobSet final : public Operation {
+class BlobSet : public Operation {
  public:
   /// `patient` false: where no room is free now the value streams as BLOB.TCP_SET (its own client has replies to take
   /// first).
@@ -22,14 +22,27 @@ class BlobSet final : public Operation {
   void start() override;
   void client_gone() override;
 
+ protected:
+  /// No room now, and it may not wait: the value goes as it comes.
+  virtual void no_room_now();
+  /// The body and its CR LF are here and nothing else of the command was looked at; the loan holds the value.
+  virtual void body_here();
+  virtual void on_result(transfer::SetResult result);
+
+  /// Hands the loan to the engine.
+  void send(const std::string& key, transfer::StoreExtras extras);
+  SlotTag tag() const { return tag_; }
+  const std::string& key() const { return key_; }
+  std::uint32_t crc() const { return crc_; }
+  transfer::Loan& loan() { return loan_; }
+  bool gone() const { return gone_; }
+
  private:
   void on_lease(base::Result<transfer::Loan> loan);
   void receive();
   void received(base::ConstBytes bytes);
   std::vector<base::MutableBytes> next_memory() const;
   void receive_end();
-  void send();
-  void on_result(transfer::SetResult result);
   void repeat(transfer::SetResult result);
 
   SlotTag tag_;

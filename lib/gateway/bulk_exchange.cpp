@@ -10,24 +10,33 @@ namespace {
 
 // What is read from the client at a time and handed to the server before more is read.
 constexpr std::size_t kReadBytes = 256 * 1024;
+// A longer line is handed on as it comes; none that is judged is.
+constexpr std::size_t kLongestLine = 4 * 1024;
+
+bool is_line(char type) {
+  return type == '+' || type == '-' || type == ':';
+}
 
 }  // namespace
 
 BulkSource BulkSource::whole(std::string bytes) {
-  return {std::move(bytes), {}, false};
+  return {std::move(bytes), {}, {}, false};
 }
 
-BulkSource BulkSource::stored(std::string_view key, transfer::Loan value) {
+BulkSource BulkSource::stored(std::string_view command, std::string_view key, transfer::Loan value,
+                              const std::vector<std::string>& rest) {
   std::string head;
-  resp::append_command_header(head, 3);
-  resp::append_bulk(head, "BLOB.TCP_SET");
+  resp::append_command_header(head, 3 + rest.size());
+  resp::append_bulk(head, command);
   resp::append_bulk(head, key);
   resp::append_bulk_header(head, value.length());
-  return {std::move(head), std::move(value), false};
+  std::string tail = "\r\n";
+  for (const std::string& word : rest) resp::append_bulk(tail, word);
+  return {std::move(head), std::move(value), std::move(tail), false};
 }
 
 BulkSource BulkSource::from_input() {
-  return {{}, {}, true};
+  return {{}, {}, {}, true};
 }
 
 BulkExchange::BulkExchange(Session& session, SlotTag tag, BulkSource source)
@@ -59,7 +68,7 @@ void BulkExchange::write_memory() {
   std::vector<base::ConstBytes> pieces{base::as_bytes(source_.head)};
   if (source_.value) {
     pieces.insert(pieces.end(), source_.value.spans().begin(), source_.value.spans().end());
-    pieces.push_back(base::as_bytes("\r\n"));
+    pieces.push_back(base::as_bytes(source_.tail));
   }
   moved_ += source_.head.size() + source_.value.length();
   session_.worker().metrics.server_out.add(source_.head.size() + source_.value.length());
@@ -114,7 +123,7 @@ void BulkExchange::input_written(std::error_code error) {
 void BulkExchange::on_sent(std::error_code error) {
   sent_ = true;
   if (error) clean_ = false;
-  if (replied_) return end(clean_, error_reply_ ? "refused" : "ok");
+  if (replied_) return complete();
   // The server may have answered and then closed (a length it does not accept): what it said is read before its silence
   // is judged.
   read_reply();
@@ -135,8 +144,43 @@ void BulkExchange::on_reply(std::error_code error, std::string_view bytes) {
   session_.worker().metrics.server_in.add(bytes.size());
   if (!take_reply(bytes)) return fail("the server sent what is no RESP: " + std::string(scanner_.error()), true);
   if (!replied_) return read_reply();
-  if (sent_) return end(clean_, error_reply_ ? "refused" : "ok");
+  if (sent_) return complete();
   if (!writing_) end(false, "refused");
+}
+
+/// All of the command is written and all of its reply is here.
+void BulkExchange::complete() {
+  if (held_.empty()) return end(clean_, error_reply_ ? "refused" : "ok");
+  Continuation::Judgement judged = continuation_->judge(std::exchange(held_, {}), source_.value);
+  switch (judged.kind) {
+    case Continuation::Judgement::Kind::kDeliver:
+      error_reply_ = judged.bytes.starts_with('-');
+      continuation_->begins();
+      session_.reply(tag_, judged.bytes);
+      return end(clean_, error_reply_ ? "refused" : "ok");
+    case Continuation::Judgement::Kind::kHandOver:
+      return hand_over(std::move(judged.operation));
+    case Continuation::Judgement::Kind::kSend:
+      break;
+  }
+  if (!clean_) return fail("the server sent more than a reply", true);
+  sent_ = replied_ = false;
+  source_.head = std::move(judged.bytes);
+  session_.worker().metrics.server_out.add(source_.head.size());
+  writing_ = true;
+  read_reply();
+  connection_->write({base::as_bytes(source_.head)}, [self = shared_from_this(), this](std::error_code error) {
+    writing_ = false;
+    if (!ended_) on_sent(error);
+  });
+}
+
+/// The reply was another operation's business, which answers in this one's place.
+void BulkExchange::hand_over(std::shared_ptr<Operation> next) {
+  ended_ = true;
+  if (!counted_as_.empty()) session_.worker().metrics.count_transfer(counted_as_, "refused", 0);
+  release(clean_);
+  session_.continue_with(*this, std::move(next));
 }
 
 bool BulkExchange::take_reply(std::string_view bytes) {
@@ -145,8 +189,14 @@ bool BulkExchange::take_reply(std::string_view bytes) {
     if (step.event == resp::ReplyScanner::Step::Event::kError) return false;
     // A push is no reply to this command (R5), and nobody here has asked for any.
     if (scanner_.type() != '>') {
-      session_.reply(tag_, bytes.substr(0, step.consumed));
-      reply_begun_ = true;
+      if (continuation_ && is_line(scanner_.type()) && held_.size() + step.consumed <= kLongestLine) {
+        held_.append(bytes.substr(0, step.consumed));
+      } else {
+        if (continuation_ && !reply_begun_) continuation_->begins();
+        if (!held_.empty()) session_.reply(tag_, std::exchange(held_, {}));
+        session_.reply(tag_, bytes.substr(0, step.consumed));
+        reply_begun_ = true;
+      }
       moved_ += step.consumed;
       error_reply_ = scanner_.type() == '-' || scanner_.type() == '!';
       replied_ = step.event == resp::ReplyScanner::Step::Event::kFrameEnd;
@@ -166,11 +216,20 @@ void BulkExchange::fail(std::string_view reason, bool may_have_run) {
   if (reply_begun_ && !session_.retract_reply(tag_)) {
     release(false);
     ended_ = true;
+    if (continuation_) std::exchange(continuation_, nullptr)->ended(false);
     session_.close("the rest of a reply was lost: " + std::string(reason));
     return session_.operation_done(*this);
   }
   std::string text = "ERR keyferry: " + std::string(reason);
   text += may_have_run ? "; the command may have run" : "; the command was not sent";
+  held_.clear();
+  if (continuation_) {
+    if (std::shared_ptr<Operation> next = continuation_->failed(text)) {
+      clean_ = false;
+      return hand_over(std::move(next));
+    }
+    continuation_.reset();
+  }
   std::string bytes;
   resp::append_error(bytes, text);
   session_.reply(tag_, bytes);
@@ -180,10 +239,16 @@ void BulkExchange::fail(std::string_view reason, bool may_have_run) {
 void BulkExchange::end(bool clean, std::string_view outcome) {
   if (ended_) return;
   ended_ = true;
+  // A reply that came before the command's end was not judged.
+  if (!held_.empty()) session_.reply(tag_, std::exchange(held_, {}));
   if (!counted_as_.empty())
     session_.worker().metrics.count_transfer(counted_as_, outcome, outcome == "ok" ? moved_ : 0);
   release(clean && sent_ && replied_);
   source_.value = {};
+  if (continuation_) {
+    if (std::shared_ptr<Operation> next = std::exchange(continuation_, nullptr)->ended(outcome == "ok"))
+      return session_.continue_with(*this, std::move(next));
+  }
   session_.finish_reply(tag_);
   if (source_.input && !session_.closed() && session_.parser().error().empty())
     return session_.continue_with(*this, rest_of_input());
@@ -211,6 +276,7 @@ void BulkExchange::client_gone() {
   if (ended_) return;
   ended_ = true;
   if (!counted_as_.empty()) session_.worker().metrics.count_transfer(counted_as_, "abandoned", 0);
+  if (continuation_) std::exchange(continuation_, nullptr)->ended(false);
   release(false);
   session_.operation_done(*this);
 }

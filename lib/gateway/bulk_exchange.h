@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "gateway/continuation.h"
 #include "gateway/operation.h"
 #include "gateway/reply_slots.h"
 #include "resp/reply_scanner.h"
@@ -19,13 +20,16 @@ namespace keyferry::gateway {
 struct BulkSource {
   /// The whole command, in memory.
   static BulkSource whole(std::string bytes);
-  /// BLOB.TCP_SET key value, the value from a lease: a transfer that is repeated.
-  static BulkSource stored(std::string_view key, transfer::Loan value);
+  /// `command key value [rest ...]`, the value from a lease: a transfer that is repeated.
+  static BulkSource stored(std::string_view command, std::string_view key, transfer::Loan value,
+                           const std::vector<std::string>& rest = {});
   /// From the client, as it comes: the parser has just offered a large argument.
   static BulkSource from_input();
 
   std::string head;
   transfer::Loan value;
+  /// What follows the value, its CR LF first.
+  std::string tail;
   bool input = false;
 };
 
@@ -45,6 +49,9 @@ class BulkExchange final : public Operation {
     get_ = get;
   }
 
+  /// Whose part this is.
+  void continue_to(std::shared_ptr<Continuation> continuation) { continuation_ = std::move(continuation); }
+
   void start() override;
   void client_gone() override;
   void output_drained() override;
@@ -59,6 +66,8 @@ class BulkExchange final : public Operation {
   void read_reply();
   void on_reply(std::error_code error, std::string_view bytes);
   bool take_reply(std::string_view bytes);
+  void complete();
+  void hand_over(std::shared_ptr<Operation> next);
   void fail(std::string_view reason, bool may_have_run);
   void end(bool clean, std::string_view outcome);
   std::shared_ptr<Operation> rest_of_input();
@@ -66,6 +75,9 @@ class BulkExchange final : public Operation {
 
   SlotTag tag_;
   BulkSource source_;
+  std::shared_ptr<Continuation> continuation_;
+  /// A reply of one line that the continuation is to judge.
+  std::string held_;
   std::string_view counted_as_;
   bool get_ = false;
 

@@ -50,6 +50,8 @@ class ReplySlots {
   std::size_t values() const { return values_; }
   /// When the oldest open command began; nullopt if none is open.
   std::optional<base::TimePoint> oldest() const;
+  /// It has become clear what the command is.
+  void classify(SlotTag tag, CommandClass command_class) { slots_[tag - first_].command_class = command_class; }
   CommandClass command_class(SlotTag tag) const { return slots_[tag - first_].command_class; }
   base::TimePoint opened(SlotTag tag) const { return slots_[tag - first_].opened; }
   void clear();

@@ -9,6 +9,7 @@
 #include "gateway/bulk_exchange.h"
 #include "gateway/drop_input.h"
 #include "gateway/local_commands.h"
+#include "gateway/offload_start.h"
 #include "gateway/session.h"
 #include "resp/writer.h"
 
@@ -26,15 +27,18 @@ Router::Router(Session& session) : session_(session), worker_(session.worker()),
 
 Router::~Router() = default;
 
-bool Router::is_large_set(std::span<const std::string_view> args) {
-  return !args.empty() && classify(args).route == Route::kBlobSet;
+bool Router::is_large_set(std::span<const std::string_view> args) const {
+  if (args.empty()) return false;
+  return classify(args).route == Route::kBlobSet || is_offloaded_set(args, worker_.options.offload);
 }
 
 bool Router::dispatch(std::span<const std::string_view> args, std::string_view raw) {
   const Classified command = classify(args);
   switch (command.route) {
-    case Route::kOrdinary:
-      return forward(args, raw);
+    case Route::kOrdinary: {
+      const Offloaded offloaded = classify_offload(args, worker_.options.offload);
+      return offloaded.route == OffloadRoute::kNone ? forward(args, raw) : start_offloaded(offloaded, args, raw);
+    }
     case Route::kRefused:
       refuse(command.refusal);
       session_.end_command(raw.size());
@@ -63,6 +67,15 @@ bool Router::start_blob(Route route, std::span<const std::string_view> args, std
   if (!operation_may_start(true)) return false;
   const SlotTag tag = session_.open_reply(CommandClass::kTransferGet);
   auto operation = std::make_shared<BlobGet>(session_, tag, std::string(args[1]));
+  session_.end_command(raw.size());
+  start_operation(std::move(operation), false);
+  return true;
+}
+
+bool Router::start_offloaded(const Offloaded& offloaded, std::span<const std::string_view> args, std::string_view raw) {
+  if (!operation_may_start(offloaded.route == OffloadRoute::kGet)) return false;
+  const SlotTag tag = session_.open_reply(CommandClass::kOrdinary);
+  std::shared_ptr<Operation> operation = offloaded_command(session_, tag, offloaded, args, raw.size() > kMostShared);
   session_.end_command(raw.size());
   start_operation(std::move(operation), false);
   return true;
@@ -133,10 +146,25 @@ bool Router::take_body() {
   const bool set = command.route == Route::kBlobSet && parser_.argc() == 3 && parser_.body_index() == 2 &&
                    parser_.body_length() >= worker_.options.threshold;
   if (set && start_large_set()) return true;
+  if (command.route == Route::kOrdinary && start_offloaded_body(args)) return true;
   auto exchange =
       std::make_shared<BulkExchange>(session_, session_.open_reply(CommandClass::kBulk), BulkSource::from_input());
   if (command.route == Route::kBlobSet) exchange->count_as("set", false);
   start_operation(std::move(exchange), true);
+  return true;
+}
+
+/// False: it is an ordinary command.
+bool Router::start_offloaded_body(std::span<const std::string_view> args) {
+  const std::vector<std::string>& prefixes = worker_.options.offload;
+  if (is_offloaded_set(args, prefixes)) {
+    const SlotTag tag = session_.open_reply(CommandClass::kBulk);
+    start_operation(offloaded_set(session_, tag, args[1]), true);
+    return true;
+  }
+  const Offloaded offloaded = args.empty() ? Offloaded{} : classify_offload(args, prefixes);
+  if (offloaded.route != OffloadRoute::kNotOnObject) return false;
+  start_operation(offloaded_stream(session_, session_.open_reply(CommandClass::kBulk), offloaded), true);
   return true;
 }
 

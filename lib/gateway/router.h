@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gateway/command_table.h"
+#include "gateway/offload_table.h"
 #include "gateway/operation.h"
 #include "gateway/reply_slots.h"
 #include "gateway/worker_context.h"
@@ -30,8 +31,8 @@ class Router final : public upstream::ReplySink {
   bool dispatch(std::span<const std::string_view> args, std::string_view raw);
   /// A command with a large argument, whose body has not been taken yet (R11). False: as above.
   bool take_body();
-  /// True for the name of a command whose large value may go by the fabric.
-  static bool is_large_set(std::span<const std::string_view> args);
+  /// True for the beginning of a command whose large value may go by the fabric.
+  bool is_large_set(std::span<const std::string_view> args) const;
 
   /// Nothing is under way for this client.
   bool idle() const { return outstanding_ == 0 && operations_.empty(); }
@@ -65,6 +66,8 @@ class Router final : public upstream::ReplySink {
   bool ordinary_may_start() const;
   bool operation_may_start(bool get) const;
   bool start_large_set();
+  bool start_offloaded(const Offloaded& offloaded, std::span<const std::string_view> args, std::string_view raw);
+  bool start_offloaded_body(std::span<const std::string_view> args);
   void start_operation(std::shared_ptr<Operation> operation, bool owns_input);
   void refuse(std::string_view text);
   void refuse_large(std::string_view text);

@@ -175,7 +175,7 @@ bool Session::take_command() {
 bool Session::reads_whole() {
   if (parser_.must_stream()) return false;
   if (parser_.body_length() < worker_.options.threshold) return true;
-  return !Router::is_large_set(parser_.args(input_.view()));
+  return !router_.is_large_set(parser_.args(input_.view()));
 }
 
 /// For a command that is longer than the input buffer; at most kReadWhole, and within limits.total_buffer.

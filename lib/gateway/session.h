@@ -63,6 +63,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   void reply_value(SlotTag tag, transfer::SharedValue value);
   bool retract_reply(SlotTag tag) { return slots_.retract(tag); }
   void finish_reply(SlotTag tag);
+  /// It has become clear what the command is.
+  void classify(SlotTag tag, CommandClass command_class) { slots_.classify(tag, command_class); }
   /// An error that ends the conversation: it is queued and the client is closed when all has been written.
   void protocol_error(std::string_view text);
   void close_after_output();

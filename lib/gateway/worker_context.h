@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "gateway/errands.h"
 #include "gateway/length_table.h"
+#include "gateway/offload_state.h"
 #include "gateway/reply_slots.h"
 #include "telemetry/registry.h"
 #include "transfer/engine.h"
@@ -27,6 +30,8 @@ struct GatewayOptions {
   /// The node as messages and metrics name it, and the transport of ordinary commands ("tcp", "tls").
   std::string node;
   std::string transport = "tcp";
+  /// Keys that begin with one of these keep large values as large objects (transfer.offload).
+  std::vector<std::string> offload{};
 };
 
 /// One worker's numbers, found once. Written by the worker's thread only.
@@ -63,6 +68,8 @@ struct WorkerContext {
   std::uint64_t buffered = 0;
   /// Of large values that went by last.
   LengthTable lengths{};
+  KindHints kind_hints{};
+  Errands errands{};
 };
 
 }  // namespace keyferry::gateway

@@ -361,9 +361,10 @@ void Engine::cancel_lease(std::uint64_t ticket) {
 }
 
 void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
-                 base::UniqueFunction<void(SetResult)> done) {
+                 base::UniqueFunction<void(SetResult)> done, StoreExtras extras) {
   auto transfer = std::make_unique<Transfer>();
   transfer->number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
+  if (!extras.empty()) transfer->steps.emplace(key, std::move(extras));
   transfer->op = Op::kSet;
   transfer->key = std::move(key);
   transfer->crc = crc;

@@ -16,6 +16,7 @@
 #include "memory/pool_memory.h"
 #include "telemetry/registry.h"
 #include "transfer/fetch.h"
+#include "transfer/store_steps.h"
 #include "transfer/trust.h"
 #include "transfer/write_marks.h"
 #include "upstream/connection.h"
@@ -79,8 +80,10 @@ struct SetResult {
   enum class Kind : std::uint8_t {
     kStored,
     /// The server's own error, one that BLOB.TCP_SET gives too: `text` is the whole RESP error line without CR LF
-    /// ("-OOM ..."), to be passed on.
+    /// ("-OOM ..."), to be passed on. Nothing is stored.
     kRefused,
+    /// It was stored, one of the extras failed with the error line `text`, and it was removed again.
+    kUndone,
     /// An error that the TCP form can't give, or no lane to be had: repeat as BLOB.TCP_SET from `loan`. `text` is the
     /// reason for fallback_total.
     kRepeat,
@@ -89,8 +92,10 @@ struct SetResult {
   };
   Kind kind = Kind::kLost;
   std::string text;
-  /// Given back with kRepeat only.
+  /// Given back with kRepeat, kRefused and kUndone.
   Loan loan;
+  /// kLost while the extras were under way: this is certainly stored, and may lack them.
+  bool stored = false;
 };
 
 /// Bytes that landed and were not looked at yet. A CheckedValue is made from it by hashing all of it
@@ -145,9 +150,9 @@ class Engine {
   /// comes back by the Loan's own destruction.
   void cancel_lease(std::uint64_t ticket);
 
-  /// The loan holds the value; crc is the CRC-32C of all of it.
+  /// The loan holds the value; crc is the CRC-32C of all of it. The extras follow on the same lane before it is free.
   void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
-           base::UniqueFunction<void(SetResult)> done);
+           base::UniqueFunction<void(SetResult)> done, StoreExtras extras = {});
   /// The loan is the window. Returns a ticket for abandon_get().
   std::uint64_t get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done);
   /// Nobody waits for that GET any more: its lease comes back at the reply, or after orphan_grace by a fence (R95). It

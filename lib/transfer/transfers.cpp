@@ -36,12 +36,13 @@ SetResult set_result(Transfer& transfer, ReplyOutcome& outcome) {
     case Verdict::kStored:
       return {SetResult::Kind::kStored, {}, {}};
     case Verdict::kRefused:
-      return {SetResult::Kind::kRefused, std::move(outcome.text), {}};
+      return {transfer.undone ? SetResult::Kind::kUndone : SetResult::Kind::kRefused, std::move(outcome.text),
+              std::move(transfer.loan)};
     case Verdict::kRepeat:
     case Verdict::kWithoutCrc:
       return {SetResult::Kind::kRepeat, std::move(outcome.text), std::move(transfer.loan)};
     default:
-      return {SetResult::Kind::kLost, std::move(outcome.text), {}};
+      return {SetResult::Kind::kLost, std::move(outcome.text), {}, transfer.steps_lost};
   }
 }
 
@@ -224,6 +225,41 @@ void Transfers::replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneR
     }
   }
   if (outcome.aftermath == Aftermath::kFence) return end_fenced(std::move(transfer), lane, std::move(outcome));
+  if (outcome.verdict == Verdict::kStored && transfer->steps)
+    return follow(std::move(transfer), lane, std::move(outcome));
+  end_trusted(std::move(transfer), lane, std::move(outcome));
+}
+
+/// The value is stored and its memory out of danger: what remains are small commands on the same lane.
+void Transfers::follow(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome) {
+  std::optional<std::string> command = transfer->steps->next();
+  if (!command) {
+    if (const std::string& error = transfer->steps->error(); !error.empty()) {
+      transfer->undone = true;
+      outcome.verdict = Verdict::kRefused;
+      outcome.text = "-" + error;
+    }
+    return end_trusted(std::move(transfer), lane, std::move(outcome));
+  }
+  Lane& at = *lane;
+  at.exchange(*std::move(command), [this, weak = std::weak_ptr(lane), transfer = std::move(transfer),
+                                    outcome = std::move(outcome)](LaneReply reply) mutable {
+    if (const std::shared_ptr<Lane> self = weak.lock())
+      step_replied(std::move(transfer), self, std::move(outcome), reply);
+  });
+}
+
+void Transfers::step_replied(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome,
+                             const LaneReply& reply) {
+  if (reply.value) {
+    transfer->steps->replied(*reply.value);
+    return follow(std::move(transfer), lane, std::move(outcome));
+  }
+  // Nothing moves on the fabric, so no fence: the memory is free, the connection is not to be trusted any more.
+  outcome.verdict = Verdict::kLost;
+  outcome.aftermath = Aftermath::kReplaceLane;
+  outcome.text = node_ + ": " + reply.text;
+  transfer->steps_lost = true;
   end_trusted(std::move(transfer), lane, std::move(outcome));
 }
 
@@ -233,7 +269,7 @@ void Transfers::end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, R
   parts_.book.settled(transfer->lease());
   finish(std::move(transfer), std::move(outcome));
   if (replace) {
-    lane->replace("the server has no session for it");
+    lane->replace("its connection is of no more use");
   } else {
     lane->release();
   }

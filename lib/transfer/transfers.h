@@ -21,6 +21,7 @@
 #include "transfer/lane_pool.h"
 #include "transfer/lease_book.h"
 #include "transfer/registrations.h"
+#include "transfer/store_steps.h"
 
 namespace keyferry::transfer {
 
@@ -44,6 +45,11 @@ struct Transfer {
   /// Lanes that came to nothing by an unsettled HELLO while this was the first in the queue.
   unsigned unsettled_lanes = 0;
   bool sent_crc = false;
+  /// Of a SET: what follows it on its lane.
+  std::optional<StoreSteps> steps;
+  /// A SET that was answered +OK before one of its steps failed, or was lost.
+  bool undone = false;
+  bool steps_lost = false;
 
   memory::LeaseId lease() const { return memory::LeaseId{loan.lease()}; }
 };
@@ -93,6 +99,8 @@ class Transfers final : public LanePool::Listener {
                                                const char* reason, std::string text);
   void post(Owned transfer, std::shared_ptr<Lane> lane);
   void replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply);
+  void follow(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
+  void step_replied(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome, const LaneReply& reply);
   void end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
   void end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
   void fence_answered(memory::LeaseId lease, base::Result<void> result);

@@ -63,7 +63,7 @@ upstream:
 pool: {size: 64MiB, region: 1MiB, huge_pages: require}
 fabric: {provider: software, interfaces: [lo, eth0], bind: "::1", library: /lib/libfabric.so.1}
 transfer: {threshold: 1MiB, lanes: 4, warm: 2, min_rate: 1MiB, orphan_grace: 5s, trust_error_replies: always,
-           immutable: ["model:", x]}
+           immutable: ["model:", x], offload: ["kv:", "a b:"]}
 limits:
   value_max: 128MiB
   clients: 7
@@ -92,7 +92,8 @@ log: {level: debug, format: json}
                      "/secret"};
   wanted.pool = {64U << 20, 1U << 20, HugePages::kRequire};
   wanted.fabric = {"software", {"lo", "eth0"}, "::1", "/lib/libfabric.so.1"};
-  wanted.transfer = {1U << 20, 4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways, {"model:", "x"}};
+  wanted.transfer = {1U << 20,       4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways, {"model:", "x"},
+                     {"kv:", "a b:"}};
   wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 4min, base::Duration(0)};
   wanted.admin = {std::nullopt};
   wanted.log = {"debug", "json"};

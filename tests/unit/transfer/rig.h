@@ -221,10 +221,12 @@ class Rig {
 
   using SetSlot = std::shared_ptr<std::optional<transfer::SetResult>>;
   using GetSlot = std::shared_ptr<std::optional<transfer::GetResult>>;
-  SetSlot begin_set(const std::string& key, transfer::Loan loan, std::uint32_t crc = 0) {
+  SetSlot begin_set(const std::string& key, transfer::Loan loan, std::uint32_t crc = 0,
+                    transfer::StoreExtras extras = {}) {
     auto slot = std::make_shared<std::optional<transfer::SetResult>>();
-    engine->set(key, crc, std::move(loan), mail,
-                [slot](transfer::SetResult result) { slot->emplace(std::move(result)); });
+    engine->set(
+        key, crc, std::move(loan), mail, [slot](transfer::SetResult result) { slot->emplace(std::move(result)); },
+        std::move(extras));
     return slot;
   }
   GetSlot begin_get(const std::string& key, transfer::Loan window) {
@@ -237,8 +239,8 @@ class Rig {
     mail.until([&] { return slot->has_value(); });
     return std::move(**slot);
   }
-  transfer::SetResult set(const std::string& key, const std::string& bytes) {
-    return result_of(begin_set(key, lease_with(bytes), base::crc32c(base::as_bytes(bytes))));
+  transfer::SetResult set(const std::string& key, const std::string& bytes, transfer::StoreExtras extras = {}) {
+    return result_of(begin_set(key, lease_with(bytes), base::crc32c(base::as_bytes(bytes)), std::move(extras)));
   }
   transfer::GetResult get(const std::string& key, std::uint64_t window) {
     return result_of(begin_get(key, lease(window)));
