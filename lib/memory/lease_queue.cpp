@@ -11,6 +11,11 @@ namespace keyferry::memory {
 
 namespace {
 
+// What a client may hold at most, in parts of what then stays free. Much, because one that sends all its commands
+// before it reads waits for itself where its values don't fit; and bounded, so that the next client always finds
+// something.
+constexpr std::uint64_t kShare = 3;
+
 std::string seconds_text(base::Duration duration) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g s", base::seconds(duration));
@@ -108,7 +113,7 @@ bool LeaseQueue::may_have_more(std::uint64_t held, std::uint64_t length) const {
   if (held == 0) return true;
   const std::uint64_t free = pool_.stats().bytes_in(RegionState::kFree);
   const std::uint64_t wanted = bytes_for(length);
-  return wanted <= free && free - wanted >= held + wanted;
+  return wanted <= free && held + wanted <= kShare * (free - wanted);
 }
 
 std::uint64_t LeaseQueue::bytes_for(std::uint64_t length) const {

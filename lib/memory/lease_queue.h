@@ -23,10 +23,10 @@ enum class Ticket : std::uint64_t {};
 
 /// Waiting for room in the pool, fair between clients by the bytes that each holds. Clients that hold nothing come
 /// first, in turn, and the one whose turn it is blocks all others until it fits, so that a large request is never
-/// overtaken for ever by small ones. Then those that hold least. A client that holds something gets more only while at
-/// least as much stays free as it then holds: alone it can fill half of the pool, two clients a third each, so one that
-/// does not take its values never has all of it. Whoever is put off by that holds leases that come back without its
-/// next one, and is served like everybody once they have: nothing waits for itself.
+/// overtaken for ever by small ones. Then those that hold least. A client that holds something gets more only while a
+/// third of what it then holds stays free: alone it can fill three quarters of the pool, two clients three sevenths
+/// each, so one that does not take its values never has all of it. Whoever is put off by that is served like everybody
+/// once its leases have come back; one that does not read before it has sent more than that ends by limits.stall.
 /// Each client's own requests are served in order of arrival. Engine's thread only. A callback runs inside request(),
 /// pump() or expire(), never inside cancel() or gave_back(); it may call the queue and the pool, but not destroy them.
 class LeaseQueue {
