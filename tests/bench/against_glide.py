@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Socket clients through keyferryd beside GLIDE 2.6.0's own RDMA client on the same server in one run, and a single client beside the parts that its way is made of.
+"""Socket clients through keyferryd beside GLIDE 2.6.0's own RDMA client on the same server in one run: wall clock, processor time, registered bytes.
 
     "$(tests/support/python)" tests/bench/against_glide.py [REPEATS]          needs Rust for GLIDE: tests/support/peers/README.md
 """
@@ -11,16 +11,11 @@ import subprocess
 import sys
 import time
 
-from bench import HERE, MIB, ROOT, Report, cpu, load, rate, result_of, running_stack, start_load
+from bench import HERE, MIB, ROOT, Report, count, cpu, load, rate, result_of, running_stack, start_load
 
 REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 SIZES = [1 * MIB, 16 * MIB, 64 * MIB]
 PROCESSES = [1, 8]
-
-
-def count(length):
-    """Operations of one client: about a gigabyte, so that a tick of the kernel's processor clock (10 ms) is small."""
-    return max(16, (1 << 30) // length)
 
 
 def bring(*script):
@@ -98,31 +93,10 @@ def side_by_side(report, stack, folder, library):
                   "server CPU s/GB, keyferryd's / GLIDE's", "registered MiB, keyferryd / GLIDE"], rows)  # fmt: skip
 
 
-def single_client(report, stack):
-    """A value's way is fabric, hash, socket, one after the other: what a single client gets against that."""
-    rows = []
-    for length in SIZES:
-        wanted = 0.75 if length == MIB else 0.9
-        for op in ("get", "set"):
-            parts = {"fabric": [], "hash": [], "socket": [], "client": []}
-            for _ in range(REPEATS):
-                raw = [sys.executable, HERE / "fabric_peer.py", stack.valkey_port, 1, length, op, count(length), "ops"]
-                parts["fabric"].append(rate(result_of(subprocess.Popen(list(map(str, raw)), stdout=subprocess.PIPE, text=True))))
-                parts["hash"].append(rate(load("hash", length, count(length))))
-                parts["socket"].append(rate(load("socket", length, count(length))))
-                parts["client"].append(rate(load("ops", stack.port, length, op, count(length), 0)))
-            best_of = {name: max(rates) for name, rates in parts.items()}
-            possible = 1 / sum(1 / best_of[name] for name in ("fabric", "hash", "socket"))
-            rows.append((f"{length // MIB} MiB {op.upper()}", *(f"{best_of[name] / 1e9:.2f}" for name in ("fabric", "hash", "socket")), f"{possible / 1e9:.2f}",
-                         f"{best_of['client'] / 1e9:.2f}", f"{best_of['client'] / possible:.2f}", f"{wanted}"))  # fmt: skip
-    report.table(["value", "fabric GB/s", "hash GB/s", "socket GB/s", "all three in turn", "one client", "ratio", "at least"], rows)
-
-
 def main():
     folder, library = bring("glide", "--release"), bring("libfabric")
     report = Report("against_glide", "One socket client and eight through keyferryd, beside GLIDE's RDMA client")
     with running_stack(config={"pool": {"size": "1GiB"}}) as stack:
-        single_client(report, stack)
         side_by_side(report, stack, folder, library)
     report.keep()
 
