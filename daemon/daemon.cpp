@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 
@@ -100,6 +101,24 @@ std::string_view wanted_name(Transport transport) {
   return "auto";
 }
 
+/// Loading libfabric installs handlers of its own (its shm provider) for the signals of a crash too: the kernel's log
+/// then has no line of it and says nothing of where. Puts back what was there, a sanitizer's handlers included.
+class CrashSignals {
+ public:
+  CrashSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &before_[i]);
+  }
+  ~CrashSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  CrashSignals(const CrashSignals&) = delete;
+  CrashSignals& operator=(const CrashSignals&) = delete;
+
+ private:
+  static constexpr std::array kSignals{SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGFPE};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
 }  // namespace
 
 struct Daemon::Signals {
@@ -156,6 +175,7 @@ void Daemon::open_fabric() {
   fabric.bind = options_.fabric.bind;
   fabric.library = options_.fabric.library;
   fabric.family = family_of(node_address(options_).host);
+  const CrashSignals kept;
   try {
     fabric_ = fabric::open_fabric(fabric);
     const fabric::Traits& traits = fabric_->traits();

@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -29,6 +30,7 @@ def running_stack(**options):
         yield stack
     finally:
         stack.close()
+        shutil.rmtree(stack.dir, ignore_errors=True)
 
 
 def start_load(*arguments):

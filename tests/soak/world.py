@@ -81,6 +81,8 @@ class World:
         """No client notices more than a pause."""
         with self._one_at_a_time:
             pid = self.stack.valkey_pid if name == "valkey" else self.stack.keyferry_pid
+            if not pid:  # and 0 would be this process's own group
+                raise AssertionError(f"{name} has ended by itself")
             os.kill(pid, signal.SIGSTOP)
             try:
                 time.sleep(seconds)
