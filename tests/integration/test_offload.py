@@ -1,10 +1,8 @@
 """Plain SET and GET under transfer.offload: every row of lib/gateway/OFFLOAD.md, against what a client sees that asks the server directly for a key outside."""
 
 import threading
-import time
 
 import pytest
-from running_stack import wait_until
 from ways import KIB, Travelled, reasons
 from wire import ErrorReply, Pattern, request
 
@@ -244,7 +242,6 @@ def test_an_expiry_that_cannot_be_set_removes_the_value_and_tells_the_client(mak
         assert through.call("GET", "off:r") == LARGE and plain.type("off:r") == b"string" and 0 < plain.ttl("off:r") <= 100
         assert reasons(stack)["rdma", "tcp", "rename_refused"] == 1
         plain.execute_command("ACL", "SETUSER", "default", "+rename")
-        # The lane is lost between the value and its expiry: the value goes, too.
         assert plain.dbsize() == 2
     stack.wait_quiet()
 

@@ -126,8 +126,6 @@ TEST(ConfigLoader, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST(ConfigLoader, KeysAndChoicesOfOtherVersionsAreRefusedWithThatReason) {
-  EXPECT_EQ(mistakes("transfer: {offload: []}"),
-            "k.yaml:1: transfer.offload: this version does not have this key yet; take it out");
   EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n- ring: /r\n").substr(0, 63),
             "k.yaml:3: listen[1].ring: this version does not have this key y");
   EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, port: 1, rdma_port: 2}]}"),
