@@ -63,7 +63,11 @@ bool Router::start_blob(Route route, std::span<const std::string_view> args, std
   const bool large = route == Route::kBlobGet && args.size() == 2;
   // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
   // blocks it meanwhile.
-  if (!large) return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");
+  if (!large) {
+    // A value that becomes small goes the other way from now on.
+    if (args.size() > 1) worker_.lengths.forget(args[1]);
+    return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");
+  }
   if (!operation_may_start(true)) return false;
   const SlotTag tag = session_.open_reply(CommandClass::kTransferGet);
   auto operation = std::make_shared<BlobGet>(session_, tag, std::string(args[1]));
@@ -149,7 +153,10 @@ bool Router::take_body() {
   if (command.route == Route::kOrdinary && start_offloaded_body(args)) return true;
   auto exchange =
       std::make_shared<BulkExchange>(session_, session_.open_reply(CommandClass::kBulk), BulkSource::from_input());
-  if (command.route == Route::kBlobSet) exchange->count_as("set", false);
+  if (command.route == Route::kBlobSet) {
+    exchange->count_as("set", false);
+    if (args.size() > 1) worker_.lengths.forget(args[1]);
+  }
   start_operation(std::move(exchange), true);
   return true;
 }
