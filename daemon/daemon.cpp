@@ -9,6 +9,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include "fabric/open.h"
 
@@ -147,8 +148,9 @@ Daemon::Daemon(const Options& options)
   engine.pool_wait = options_.limits.pool_wait;
   engine.upstream_wait = options_.limits.upstream_wait;
   engine.audit_pool = audit_wanted();
-  engine_ =
-      std::make_unique<transfer::Engine>(engine_loop_, engine, fabric_.get(), no_fabric_reason_, memory_, metrics_);
+  std::vector<fabric::Fabric*> fabrics;
+  if (fabric_ != nullptr) fabrics.push_back(fabric_.get());
+  engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabrics, no_fabric_reason_, memory_, metrics_);
   const std::size_t workers = worker_count(options_);
   gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, workers), options_.limits.clients,
                                                 *engine_, metrics_);
@@ -272,9 +274,14 @@ std::string Daemon::scrape() {
   if (engine_ready_) describe_transports();
   if (fabric_ != nullptr) {
     const fabric::FabricCounters counters = fabric_->counters();
-    shard_.gauge(Metric::kFabricEndpoints).set(static_cast<double>(counters.endpoints));
-    shard_.gauge(Metric::kFabricAddresses).set(static_cast<double>(counters.av_entries));
-    shard_.gauge(Metric::kRegisteredBytes).set(static_cast<double>(counters.registered_bytes));
+    const std::string& device = fabric_->traits().domain;
+    shard_.gauge(Metric::kFabricEndpoints, {device}).set(static_cast<double>(counters.endpoints));
+    shard_.gauge(Metric::kFabricAddresses, {device}).set(static_cast<double>(counters.av_entries));
+    shard_.gauge(Metric::kRegisteredBytes, {device}).set(static_cast<double>(counters.registered_bytes));
+    shard_.counter(Metric::kFabricCloseFailuresTotal, {device})
+        .add(counters.close_failures - std::exchange(close_failures_, counters.close_failures));
+    shard_.counter(Metric::kFabricQueueErrorsTotal, {device})
+        .add(counters.cq_errors - std::exchange(queue_errors_, counters.cq_errors));
   }
   return metrics_.scrape();
 }

@@ -60,6 +60,9 @@ class Daemon {
   base::Timer watch_timer_;
   telemetry::Gauge* fabric_info_ = nullptr;
   std::string fabric_info_reason_;
+  /// The fabric's counts as they were at the last scrape.
+  std::uint64_t close_failures_ = 0;
+  std::uint64_t queue_errors_ = 0;
   bool engine_ready_ = false;
   bool stopping_ = false;
 };

@@ -66,6 +66,9 @@ struct FabricCounters {
   std::uint64_t close_failures = 0;
   /// Error entries of the completion queue, and failures to read it.
   std::uint64_t cq_errors = 0;
+  /// The completion queue can't be read any more, e.g. after an overrun (R74): final, nothing moves through this
+  /// domain.
+  bool queue_lost = false;
   /// Commands written and not yet answered.
   std::uint64_t owed = 0;
 };

@@ -51,6 +51,7 @@ class LibfabricFabric final : public Fabric {
     endpoints_.read(counters);
     registrar_.read(counters);
     counters.cq_errors = progress_.queue_errors();
+    counters.queue_lost = progress_.queue_lost();
     counters.owed = progress_.owed();
     return counters;
   }

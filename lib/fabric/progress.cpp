@@ -20,6 +20,8 @@ constexpr std::chrono::milliseconds kPollPause(1);
 /// Where the NIC moves the bytes, the queue is only looked at for error entries.
 constexpr std::chrono::milliseconds kCheckPause(100);
 constexpr auto kLogPause = std::chrono::seconds(10);
+// A queue that gives nothing but failures won't recover: nothing closes and opens it.
+constexpr unsigned kFailuresToLose = 64;
 constexpr std::size_t kEntries = 16;
 
 }  // namespace
@@ -120,8 +122,11 @@ void ProgressThread::drain() {
     const ssize_t got = fi_cq_read(domain_.queue(), entries, kEntries);
     if (got > 0) continue;
     if (got == -FI_EAVAIL && read_error_entry()) continue;
-    if (got != 0 && got != -FI_EAVAIL && got != -FI_EAGAIN && got != -FI_EINTR)
-      count_error(domain_.library().error_text("fi_cq_read", static_cast<int>(got)));
+    const bool failed = got != 0 && got != -FI_EAVAIL && got != -FI_EAGAIN && got != -FI_EINTR;
+    failures_in_row_ = failed ? failures_in_row_ + 1 : 0;
+    if (!failed) return;
+    count_error(domain_.library().error_text("fi_cq_read", static_cast<int>(got)));
+    if (got == -FI_EOVERRUN || failures_in_row_ >= kFailuresToLose) queue_lost_.store(true, std::memory_order_relaxed);
     return;
   }
 }

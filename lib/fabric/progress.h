@@ -38,6 +38,7 @@ class ProgressThread {
 
   std::uint64_t owed() const { return owed_.load(std::memory_order_relaxed); }
   std::uint64_t queue_errors() const { return queue_errors_.load(std::memory_order_relaxed); }
+  bool queue_lost() const { return queue_lost_.load(std::memory_order_relaxed); }
 
  private:
   void run();
@@ -54,6 +55,7 @@ class ProgressThread {
   const bool needs_polling_;
   std::atomic<std::uint64_t> owed_{0};
   std::atomic<std::uint64_t> queue_errors_{0};
+  std::atomic<bool> queue_lost_{false};
   /// Something is owed and the queue can be slept on. The fabric thread writes, wakers read.
   std::atomic<bool> on_queue_{false};
 
@@ -67,6 +69,7 @@ class ProgressThread {
   bool can_block_;
   base::TimePoint last_error_log_{};
   std::uint64_t errors_not_logged_ = 0;
+  unsigned failures_in_row_ = 0;
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include "memory/size_text.h"
 
@@ -53,7 +54,7 @@ std::optional<Lease> LeaseQueue::try_now(ClientId client, std::uint64_t length) 
   return lease;
 }
 
-void LeaseQueue::gave_back(ClientId client, std::uint64_t bytes) {
+void LeaseQueue::gave_back(ClientId client, std::uint64_t bytes, base::TimePoint now) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
   Client& own = found->second;
@@ -61,6 +62,9 @@ void LeaseQueue::gave_back(ClientId client, std::uint64_t bytes) {
   if (!own.tickets.empty()) {
     order_.erase({own.held, own.turn, client});
     order_.emplace(held, own.turn, client);
+  }
+  if (held == 0 && own.held != 0) {
+    for (const Ticket ticket : own.tickets) waiting_.at(ticket).since = now;
   }
   own.held = held;
   forget_if_idle(client);
@@ -145,16 +149,26 @@ void LeaseQueue::forget_if_idle(ClientId client) {
 }
 
 void LeaseQueue::expire(base::TimePoint now) {
-  while (!waiting_.empty() && now - waiting_.begin()->second.since >= pool_wait_) {
-    Request request = take(waiting_.begin());
+  std::vector<Ticket> over;
+  for (const auto& [ticket, request] : waiting_) {
+    if (clients_.at(request.client).held == 0 && now - request.since >= pool_wait_) over.push_back(ticket);
+  }
+  for (const Ticket ticket : over) {
+    const auto found = waiting_.find(ticket);
+    // The answer to one before it may have led to another's end.
+    if (found == waiting_.end()) continue;
+    Request request = take(found);
     request.done(waited_too_long(request));
   }
   pump();
 }
 
 std::optional<base::TimePoint> LeaseQueue::oldest() const {
-  if (waiting_.empty()) return std::nullopt;
-  return waiting_.begin()->second.since;
+  std::optional<base::TimePoint> oldest;
+  for (const auto& [ticket, request] : waiting_) {
+    if (clients_.at(request.client).held == 0 && (!oldest || request.since < *oldest)) oldest = request.since;
+  }
+  return oldest;
 }
 
 LeaseQueue::Request LeaseQueue::take(std::map<Ticket, Request>::iterator position) {

@@ -26,7 +26,7 @@ enum class Ticket : std::uint64_t {};
 /// overtaken for ever by small ones. Then those that hold least. A client that holds something gets more only while a
 /// third of what it then holds stays free: alone it can fill three quarters of the pool, two clients three sevenths
 /// each, so one that does not take its values never has all of it. Whoever is put off by that is served like everybody
-/// once its leases have come back; one that does not read before it has sent more than that ends by limits.stall.
+/// when its leases have come back.
 /// Each client's own requests are served in order of arrival. Engine's thread only. A callback runs inside request(),
 /// pump() or expire(), never inside cancel() or gave_back(); it may call the queue and the pool, but not destroy them.
 class LeaseQueue {
@@ -43,19 +43,20 @@ class LeaseQueue {
   std::optional<Lease> try_now(ClientId client, std::uint64_t length);
   /// A client's lease does not count as held any more: it came back, or it is beyond the client's power. `bytes`: of
   /// whole regions. Call pump() afterwards.
-  void gave_back(ClientId client, std::uint64_t bytes);
+  void gave_back(ClientId client, std::uint64_t bytes, base::TimePoint now);
   /// Forgets a request, its callback is destroyed unrun. False if it is not waiting any more. Call pump() afterwards:
   /// it may have been the one that blocked.
   bool cancel(Ticket ticket);
   /// Grants what can be granted; to be called after everything that gives regions back to the pool or takes some out of
   /// it for good.
   void pump();
-  /// Answers with an error those that have waited for pool_wait, then pumps.
+  /// Answers with an error those that have waited for pool_wait, then pumps. The time in which a client itself holds
+  /// memory does not count: what it waits for then is its own to bring about.
   void expire(base::TimePoint now);
 
   /// Requests waiting.
   std::size_t depth() const { return waiting_.size(); }
-  /// When the one that waits longest arrived; expire() has something to do pool_wait later.
+  /// Since when the one that waits longest does; expire() has something to do pool_wait later.
   std::optional<base::TimePoint> oldest() const;
 
  private:

@@ -36,13 +36,17 @@
   X(kRegions, kGauge, "regions", "Regions of the pool by state.", "state")                                             \
   X(kRegistrationSeconds, kHistogram, "registration_seconds", "Time to register one region with the fabric.")          \
   X(kRegisteredBytes, kGauge, "registered_bytes",                                                                      \
-    "Bytes registered with the fabric; a device has a ceiling for them.")                                              \
+    "Bytes registered with the fabric; a device has a ceiling for them.", "device")                                    \
   X(kFencesTotal, kCounter, "fences_total", "Transfers cut off because they ended without a reply, by reason.",        \
     "reason")                                                                                                          \
   X(kChecksumMismatchTotal, kCounter, "checksum_mismatch_total",                                                       \
     "Values whose length or CRC-32C was wrong and were not used.", "op")                                               \
-  X(kFabricEndpoints, kGauge, "fabric_endpoints", "Fabric endpoints open now.")                                        \
-  X(kFabricAddresses, kGauge, "fabric_addresses", "Peers' addresses in the endpoints' address books.")                 \
+  X(kFabricEndpoints, kGauge, "fabric_endpoints", "Fabric endpoints open now.", "device")                              \
+  X(kFabricAddresses, kGauge, "fabric_addresses", "Peers' addresses in the endpoints' address books.", "device")       \
+  X(kFabricCloseFailuresTotal, kCounter, "fabric_close_failures_total",                                                \
+    "Endpoints and registrations that could not be closed: what was lent through them is lost.", "device")             \
+  X(kFabricQueueErrorsTotal, kCounter, "fabric_queue_errors_total",                                                    \
+    "Errors read from a completion queue, and failures to read it.", "device")                                         \
   X(kOldestRequestSeconds, kGaugeMax, "oldest_request_seconds", "Age of the oldest request that has no reply yet.")    \
   X(kFallbackTotal, kCounter, "fallback_total", "Uses of less than what was wanted, by reason.", "from", "to",         \
     "reason")                                                                                                          \

@@ -4,16 +4,10 @@
 #include <charconv>
 
 #include "resp/writer.h"
-#include "transfer/text_match.h"
 
 namespace keyferry::transfer {
 
 namespace {
-
-// The module's current names (blob-rdma spec 1.3); a rename costs one line.
-constexpr std::string_view kHello = "BLOB.RDMA_HELLO";
-constexpr std::string_view kSet = "BLOB.RDMA_SET";
-constexpr std::string_view kGet = "BLOB.RDMA_GET";
 
 void append_number(std::string& out, std::uint64_t number) {
   std::array<char, 20> digits;
@@ -48,37 +42,19 @@ std::optional<std::string> from_hex(std::string_view text) {
   return bytes;
 }
 
-struct Refusal {
-  std::string_view start;
-  std::string_view inside;
-  const char* reason;
-};
-
-// First match decides; anything else is "hello_refused".
-constexpr std::array kRefusals{
-    Refusal{"ERR RDMA provider unavailable", "", "server_no_fabric"},
-    Refusal{"ERR EFA unavailable", "", "server_no_fabric"},
-    Refusal{"ERR", "unknown command", "no_module"},
-    Refusal{"ERR", "unknown or disabled command", "no_module"},
-    Refusal{"NOPERM", "", "noperm"},
-};
-
 HelloOutcome unsettled(std::string text) {
   return {HelloOutcome::Kind::kUnsettled, {}, "hello_failed", std::move(text)};
 }
 
 HelloOutcome refused(const std::string& text) {
-  if (contains_lower(text, "session already established")) return unsettled("the server says " + text);
-  for (const Refusal& row : kRefusals) {
-    if (text.starts_with(row.start) && contains_lower(text, row.inside))
-      return {HelloOutcome::Kind::kRefused, {}, row.reason, text};
-  }
-  return {HelloOutcome::Kind::kRefused, {}, "hello_refused", text};
+  const KnownError& known = known_error(text);
+  if (known.answer == Answer::kUnsettled) return unsettled("the server says " + text);
+  return {HelloOutcome::Kind::kRefused, {}, is_unknown(known) ? "hello_refused" : known.reason, text};
 }
 
 }  // namespace
 
-std::string hello_command(std::string_view address) {
+std::string hello_command(std::string_view address, const Dialect& dialect) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
   for (const char byte : address) {
@@ -87,15 +63,15 @@ std::string hello_command(std::string_view address) {
     hex.push_back(kDigits[value & 15U]);
   }
   std::string out;
-  resp::append_command(out, {kHello, hex});
+  resp::append_command(out, {dialect.hello, hex});
   return out;
 }
 
 std::string set_command(std::string_view key, std::uint64_t total, std::optional<std::uint32_t> crc,
-                        std::span<const Window> windows) {
+                        std::span<const Window> windows, const Dialect& dialect) {
   std::string out;
   resp::append_command_header(out, 3 + (crc ? 2 : 0) + 3 * windows.size());
-  resp::append_bulk(out, kSet);
+  resp::append_bulk(out, dialect.set);
   resp::append_bulk(out, key);
   append_number(out, total);
   if (crc) {
@@ -106,10 +82,10 @@ std::string set_command(std::string_view key, std::uint64_t total, std::optional
   return out;
 }
 
-std::string get_command(std::string_view key, std::span<const Window> windows) {
+std::string get_command(std::string_view key, std::span<const Window> windows, const Dialect& dialect) {
   std::string out;
   resp::append_command_header(out, 2 + 3 * windows.size());
-  resp::append_bulk(out, kGet);
+  resp::append_bulk(out, dialect.get);
   resp::append_bulk(out, key);
   append_windows(out, windows);
   return out;

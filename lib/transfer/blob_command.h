@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "resp/value.h"
+#include "transfer/dialect.h"
 
 // The wire form of the module's RDMA commands (blob-rdma spec 2.1 to 2.3). Pure functions: any thread.
 
@@ -22,10 +23,11 @@ struct Window {
 };
 
 /// `address`: the endpoint's own, raw bytes as fi_getname gave them.
-std::string hello_command(std::string_view address);
+std::string hello_command(std::string_view address, const Dialect& dialect = dialects().front());
 std::string set_command(std::string_view key, std::uint64_t total, std::optional<std::uint32_t> crc,
-                        std::span<const Window> windows);
-std::string get_command(std::string_view key, std::span<const Window> windows);
+                        std::span<const Window> windows, const Dialect& dialect = dialects().front());
+std::string get_command(std::string_view key, std::span<const Window> windows,
+                        const Dialect& dialect = dialects().front());
 
 /// What a reply to BLOB.RDMA_HELLO says.
 struct HelloOutcome {

@@ -1,111 +1,44 @@
 #include "transfer/blob_reply.h"
 
-#include <array>
 #include <limits>
 #include <string_view>
 
+#include "transfer/dialect.h"
 #include "transfer/text_match.h"
 
 namespace keyferry::transfer {
 
 namespace {
 
-/// Whether the server may be moving bytes when it says so.
-enum class Rma : std::uint8_t { kSettled, kMayRun };
-enum class Answer : std::uint8_t { kRefused, kRepeat, kDialect, kReplaceLane };
-
-/// A text matches if it begins with `start` and holds `inside` (lower case) somewhere. The first row that matches
-/// decides.
-struct Row {
-  std::string_view start;
-  std::string_view inside;
-  Answer answer;
-  const char* reason;
-  Rma rma;
-};
-
-constexpr std::array kErrors{
-    Row{"NOPERM", "blob.rdma_", Answer::kRepeat, "noperm", Rma::kSettled},
-    Row{"NOPERM", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"NOAUTH ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"WRONGTYPE ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"OOM ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"READONLY ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"LOADING ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"MOVED ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"ASK ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"TRYAGAIN ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"CROSSSLOT ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"CLUSTERDOWN ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"MASTERDOWN ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"MISCONF ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"NOREPLICAS ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"BUSY ", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"ERR max object size exceeded", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"ERR object length must be", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"ERR DRAM buffer pool exhausted", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"ERR NVMe disk capacity exceeded", "", Answer::kRefused, "", Rma::kSettled},
-    // Buffers are taken before the first piece, and the commit comes after the last (blob-rdma spec 3.2, 3.3).
-    Row{"ERR disk staging buffer pool exhausted", "", Answer::kRefused, "", Rma::kSettled},
-    Row{"ERR failed to set key", "", Answer::kRefused, "", Rma::kSettled},
-    // The disk works chunk by chunk beside the fabric.
-    Row{"ERR disk read failed", "", Answer::kRefused, "", Rma::kMayRun},
-    Row{"ERR disk write failed", "", Answer::kRefused, "", Rma::kMayRun},
-    // An older build reads CRC as an rkey (C7).
-    Row{"ERR memory address args must be", "", Answer::kDialect, "triples", Rma::kSettled},
-    Row{"ERR invalid rkey", "", Answer::kDialect, "triples", Rma::kSettled},
-    Row{"ERR too many memory addresses", "", Answer::kRepeat, "triples", Rma::kSettled},
-    Row{"ERR invalid memory address", "", Answer::kRepeat, "triples", Rma::kSettled},
-    Row{"ERR invalid len", "", Answer::kRepeat, "triples", Rma::kSettled},
-    Row{"ERR wrong number of arguments", "", Answer::kRepeat, "dialect", Rma::kSettled},
-    Row{"ERR client address space smaller", "", Answer::kRepeat, "window", Rma::kSettled},
-    Row{"ERR no RDMA session", "", Answer::kReplaceLane, "no_session", Rma::kSettled},
-    Row{"ERR RDMA provider unavailable", "", Answer::kReplaceLane, "server_no_fabric", Rma::kSettled},
-    Row{"ERR RDMA ", "", Answer::kRepeat, "rdma_error", Rma::kMayRun},
-    Row{"ERR ", "unknown command", Answer::kReplaceLane, "no_module", Rma::kSettled},
-    Row{"ERR ", "unknown or disabled command", Answer::kReplaceLane, "no_module", Rma::kSettled},
-    // The texts of a refused checksum are not published (blob-rdma spec 2.3); these words only give the reason a better
-    // name.
-    Row{"ERR ", "checksum", Answer::kRepeat, "checksum", Rma::kMayRun},
-    Row{"ERR ", "crc", Answer::kRepeat, "checksum", Rma::kMayRun},
-    Row{"", "", Answer::kRepeat, "unknown_error", Rma::kMayRun},
-};
-
 bool fences(Rma rma, TrustErrorReplies trust) {
   if (trust == TrustErrorReplies::kNever) return true;
   return trust == TrustErrorReplies::kBeforeRma && rma == Rma::kMayRun;
 }
 
-const Row& find_row(std::string_view text) {
-  for (const Row& row : kErrors) {
-    if (text.starts_with(row.start) && contains_lower(text, row.inside)) return row;
-  }
-  return kErrors.back();
-}
-
 ReplyOutcome classify_error(const std::string& text, const ReplyContext& context) {
-  const Row& row = find_row(text);
+  const KnownError& known = known_error(text);
   ReplyOutcome outcome;
   outcome.verdict = Verdict::kRepeat;
   outcome.aftermath = Aftermath::kUsable;
-  outcome.text = row.reason;
-  switch (row.answer) {
+  outcome.text = known.reason;
+  switch (known.answer) {
     case Answer::kRefused:
       outcome.verdict = Verdict::kRefused;
       outcome.text = "-" + text;
       break;
-    case Answer::kDialect:
+    case Answer::kWithoutCrc:
       if (context.op == Op::kSet && context.sent_crc) outcome.verdict = Verdict::kWithoutCrc;
       break;
     case Answer::kReplaceLane:
+    case Answer::kUnsettled:
       outcome.aftermath = Aftermath::kReplaceLane;
       break;
     case Answer::kRepeat:
       break;
   }
-  if (fences(row.rma, context.trust)) {
+  if (fences(known.rma, context.trust)) {
     outcome.aftermath = Aftermath::kFence;
-    outcome.fence_reason = row.answer == Answer::kRefused ? "error_reply" : row.reason;
+    outcome.fence_reason = known.answer == Answer::kRefused ? "error_reply" : known.reason;
   }
   return outcome;
 }

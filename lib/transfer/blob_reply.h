@@ -56,8 +56,7 @@ struct ReplyOutcome {
   std::uint32_t crc = 0;
 };
 
-/// Reads a whole reply to BLOB.RDMA_SET or BLOB.RDMA_GET. Every known text stands in one table (blob-rdma
-/// spec 2.2, 2.3, 2.8). Any thread.
+/// Reads a whole reply to BLOB.RDMA_SET or BLOB.RDMA_GET. Every known text stands in dialect.cpp. Any thread.
 ReplyOutcome classify_reply(const resp::Value& reply, const ReplyContext& context);
 
 }  // namespace keyferry::transfer

@@ -58,12 +58,12 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
     base::UniqueFunction<void(base::Result<Loan>)> done;
   };
 
-  Impl(base::Loop& engine_loop, EngineOptions engine_options, fabric::Fabric* the_fabric, std::string no_fabric_reason,
-       memory::PoolMemory& memory, telemetry::Registry& registry)
+  Impl(base::Loop& engine_loop, EngineOptions engine_options, std::vector<fabric::Fabric*> the_fabrics,
+       std::string no_fabric_reason, memory::PoolMemory& memory, telemetry::Registry& registry)
       : loop(engine_loop),
         options(std::move(engine_options)),
-        fabric(the_fabric),
-        availability(the_fabric != nullptr      ? std::string()
+        fabrics(std::move(the_fabrics)),
+        availability(!fabrics.empty()           ? std::string()
                      : no_fabric_reason.empty() ? std::string("no_fabric")
                                                 : std::move(no_fabric_reason)),
         largest(largest_lease(memory)),
@@ -81,12 +81,13 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
                       [](const std::string& what) { spdlog::critical("the pool's audit: {}", what); });
       pool.audit_by(*auditor);
     }
-    if (fabric != nullptr) registrations = std::make_unique<Registrations>(loop, *fabric, pool, metrics, *this);
-    transfers = std::make_unique<Transfers>(
-        Transfers::Parts{loop, book, metrics, availability, fabric, registrations.get()}, options);
-    if (fabric == nullptr) return;
-    lanes = std::make_unique<LanePool>(loop, *fabric, options.connect, options.lanes, options.warm, metrics,
-                                       availability, *transfers);
+    if (!fabrics.empty()) registrations = std::make_unique<Registrations>(loop, fabrics, pool, metrics, *this);
+    transfers =
+        std::make_unique<Transfers>(Transfers::Parts{loop, book, metrics, availability, registrations.get()}, options);
+    if (fabrics.empty()) return;
+    lanes = std::make_unique<LanePool>(
+        loop, fabrics, LanePool::Options{options.connect, options.lanes, options.warm, options.lane_check}, metrics,
+        availability, *transfers);
     transfers->set_lanes(lanes.get());
   }
 
@@ -120,7 +121,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   void abandon(std::uint64_t number) override { transfers->abandon(number); }
 
   void regions_moved() override;
-  void not_held(memory::ClientId client, std::uint64_t bytes) override { queue.gave_back(client, bytes); }
+  void not_held(memory::ClientId client, std::uint64_t bytes) override { queue.gave_back(client, bytes, now()); }
   void needs_registration(const std::vector<memory::RegionIndex>& regions) override { registrations->renew(regions); }
   void first_registered() override { ready_half(); }
   void none_registered() override {
@@ -130,7 +131,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
 
   base::Loop& loop;
   EngineOptions options;
-  fabric::Fabric* fabric;
+  std::vector<fabric::Fabric*> fabrics;
   Availability availability;
   const std::uint64_t largest;
   std::atomic<std::uint64_t> tickets{1};
@@ -150,6 +151,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   std::unique_ptr<LanePool> lanes;
   base::Timer lease_timer;
   base::Timer audit_timer;
+  bool lease_timer_set = false;
   /// Registration and lanes that have yet to say that start() is through.
   int starting = 0;
   base::Executor* ready_back = nullptr;
@@ -160,7 +162,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
 void Engine::Impl::start(base::Executor& back, base::Task when_ready) {
   ready_back = &back;
   ready = std::move(when_ready);
-  if (fabric == nullptr) {
+  if (fabrics.empty()) {
     pool.all_registered();
     regions_moved();
     starting = 1;
@@ -258,9 +260,13 @@ void Engine::Impl::answer_canceled(Request request, const char* why) {
 }
 
 void Engine::Impl::arm_lease_timer() {
+  // One that fires too early finds nothing and is set anew; none can be due before it.
+  if (lease_timer_set) return;
   const std::optional<base::TimePoint> oldest = queue.oldest();
-  if (!oldest) return lease_timer.cancel();
+  if (!oldest) return;
+  lease_timer_set = true;
   lease_timer.start(*oldest + options.pool_wait - now(), [this] {
+    lease_timer_set = false;
     queue.expire(now());
     metrics.pool(pool.stats());
     arm_lease_timer();
@@ -269,6 +275,7 @@ void Engine::Impl::arm_lease_timer() {
 
 void Engine::Impl::regions_moved() {
   queue.pump();
+  if (!stopping) arm_lease_timer();
   metrics.pool(pool.stats());
   if (auditor) arm_audit_timer();
 }
@@ -287,7 +294,9 @@ std::string Engine::Impl::status() const {
   page["node"] = options.connect.address.text();
   page["available"] = availability.available();
   page["unavailable_reason"] = std::string(availability.reason());
-  page["provider"] = fabric != nullptr ? fabric->traits().provider : "";
+  page["provider"] = fabrics.empty() ? "" : fabrics.front()->traits().provider;
+  page["fabrics"] = status_of_fabrics(fabrics);
+  page["dialect"] = lanes ? std::string(lanes->dialect().name) : "";
   page["registered_regions"] = registrations ? registrations->registered() : 0;
   page["set_with_crc"] = transfers->crc_supported();
   page["waiting"] = {{"transfers", transfers->waiting()}, {"leases", queue.depth()}, {"flights", flights.size()}};
@@ -307,7 +316,7 @@ void Engine::Impl::stop(base::Executor& back, base::Task done) {
   }
   flights.stop();
   transfers->stop();
-  if (fabric == nullptr) return back.post(std::move(done));
+  if (fabrics.empty()) return back.post(std::move(done));
   registrations->halt();
   lanes->stop([weak = weak_from_this(), &back, done = std::move(done)]() mutable {
     const auto self = weak.lock();
@@ -316,9 +325,10 @@ void Engine::Impl::stop(base::Executor& back, base::Task done) {
   });
 }
 
-Engine::Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason,
-               memory::PoolMemory& memory, telemetry::Registry& metrics)
-    : impl_(std::make_shared<Impl>(loop, std::move(options), fabric, std::move(no_fabric_reason), memory, metrics)) {
+Engine::Engine(base::Loop& loop, EngineOptions options, std::vector<fabric::Fabric*> fabrics,
+               std::string no_fabric_reason, memory::PoolMemory& memory, telemetry::Registry& metrics)
+    : impl_(std::make_shared<Impl>(loop, std::move(options), std::move(fabrics), std::move(no_fabric_reason), memory,
+                                   metrics)) {
   impl_->open_desk();
 }
 

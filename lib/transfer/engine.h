@@ -41,6 +41,12 @@ struct EngineOptions {
   std::vector<std::string> immutable;
   /// For tests: every byte of the pool is checked whenever its owner changes (memory/region_auditor.h); slow.
   bool audit_pool = false;
+  /// An idle lane is asked for a sign of life when it has been quiet for so long.
+  base::Duration lane_check = std::chrono::seconds(10);
+  /// When a reply has been owed for so long, the node is asked for a sign of life on another connection; without one
+  /// within probe_wait what it owes is fenced (R35).
+  base::Duration probe_after = std::chrono::seconds(5);
+  base::Duration probe_wait = std::chrono::seconds(10);
 };
 
 /// Memory of the pool that its holder alone may read and write, until it is handed on or destroyed. Move-only; may be
@@ -120,10 +126,11 @@ struct GetResult {
 /// the pool's books, the queue for leases and the lanes.
 class Engine {
  public:
-  /// `fabric` may be null (provider off, or not to be had): then every transfer is kRepeat with `no_fabric_reason`.
-  /// Fabric, memory, metrics and loop outlive the engine, and every `back` outlives its answers. The engine is
-  /// destroyed on its loop's thread or after that has ended; loans may outlive it.
-  Engine(base::Loop& loop, EngineOptions options, fabric::Fabric* fabric, std::string no_fabric_reason,
+  /// `fabrics`: one for each NIC in use; regions are registered with all, each lane is bound to one. None (provider
+  /// off, or not to be had): every transfer is kRepeat with `no_fabric_reason`. Fabrics, memory, metrics and loop
+  /// outlive the engine, and every `back` outlives its answers. The engine is destroyed on its loop's thread or after
+  /// that has ended; loans may outlive it.
+  Engine(base::Loop& loop, EngineOptions options, std::vector<fabric::Fabric*> fabrics, std::string no_fabric_reason,
          memory::PoolMemory& memory, telemetry::Registry& metrics);
   ~Engine();
   Engine(const Engine&) = delete;

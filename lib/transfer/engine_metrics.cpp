@@ -16,7 +16,8 @@ std::size_t slot(Enum value) {
 }
 
 bool is_open(LaneState state) {
-  return state == LaneState::kHello || state == LaneState::kIdle || state == LaneState::kBusy;
+  return state == LaneState::kHello || state == LaneState::kIdle || state == LaneState::kChecking ||
+         state == LaneState::kBusy;
 }
 
 }  // namespace

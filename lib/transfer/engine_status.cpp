@@ -26,11 +26,30 @@ nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book) {
   return page;
 }
 
+nlohmann::json status_of_fabrics(const std::vector<fabric::Fabric*>& fabrics) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const fabric::Fabric* const fabric : fabrics) {
+    const fabric::FabricCounters counters = fabric->counters();
+    list.push_back({{"provider", fabric->traits().provider},
+                    {"domain", fabric->traits().domain},
+                    {"endpoints", counters.endpoints},
+                    {"addresses", counters.av_entries},
+                    {"registrations", counters.registrations},
+                    {"registered_bytes", counters.registered_bytes},
+                    {"registration_failures", counters.registration_failures},
+                    {"close_failures", counters.close_failures},
+                    {"queue_errors", counters.cq_errors},
+                    {"queue_lost", counters.queue_lost}});
+  }
+  return list;
+}
+
 nlohmann::json status_of_lanes(const LanePool& lanes) {
   const base::TimePoint now = base::Clock::steady().now();
   nlohmann::json list = nlohmann::json::array();
   for (const std::shared_ptr<Lane>& lane : lanes.lanes()) {
     list.push_back({{"number", lane->number()},
+                    {"domain", lane->fabric().traits().domain},
                     {"state", LaneRules::name(lane->state())},
                     {"seconds", base::seconds(now - lane->entered())},
                     {"age_seconds", base::seconds(now - lane->made())},

@@ -2,6 +2,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <vector>
+
+#include "fabric/fabric.h"
 #include "memory/pool.h"
 #include "memory/region_auditor.h"
 #include "transfer/lane_pool.h"
@@ -13,7 +16,10 @@ namespace keyferry::transfer {
 /// {"pool": {"region_bytes", "bytes": {state: n}, "regions": {state: n}, "leases": n}, "quarantine": [{"bytes",
 /// "seconds", "reason"}]}
 nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book);
-/// [{"number", "state", "seconds", "age_seconds", "transfers"}]; `seconds`: in this state.
+/// [{"provider", "domain", "endpoints", "addresses", "registrations", "registered_bytes", "registration_failures",
+/// "close_failures", "queue_errors", "queue_lost"}]
+nlohmann::json status_of_fabrics(const std::vector<fabric::Fabric*>& fabrics);
+/// [{"number", "domain", "state", "seconds", "age_seconds", "transfers"}]; `seconds`: in this state.
 nlohmann::json status_of_lanes(const LanePool& lanes);
 /// {"leased", "settled", "given_back", "after_fence", "foreign"}: checks of regions, and those that found a foreign
 /// byte;

@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMaxReply = 64 * base::kKiB;
 constexpr resp::DecodeLimits kReplyLimits{kMaxReply, 1024, 8};
 constexpr std::size_t kMaxAddressTries = 4;
+constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
 
 base::TimePoint now() {
   return base::Clock::steady().now();
@@ -28,16 +29,16 @@ auto Lane::guarded(Callable callable) {
   };
 }
 
-Lane::Lane(base::Loop& loop, fabric::Fabric& fabric, const upstream::ConnectOptions& options, std::uint64_t number,
+Lane::Lane(base::Loop& loop, const LaneSetup& setup, const upstream::ConnectOptions& options, std::uint64_t number,
            Owner& owner)
     : loop_(loop),
-      fabric_(fabric),
+      setup_(setup),
       options_(options),
       number_(number),
       owner_(owner),
       made_(now()),
       entered_(made_),
-      hello_timer_(loop) {
+      answer_timer_(loop) {
   owner_.lane_moved(LaneState::kClosed, LaneState::kConnecting);
 }
 
@@ -69,9 +70,9 @@ void Lane::connected(base::Result<std::unique_ptr<upstream::Connection>> result)
 
 void Lane::open_endpoint() {
   opening_ = true;
-  fabric_.open_endpoint(loop_, guarded([](Lane& lane, base::Result<fabric::Endpoint> result) {
-                          lane.endpoint_opened(std::move(result));
-                        }));
+  setup_.fabric.open_endpoint(loop_, guarded([](Lane& lane, base::Result<fabric::Endpoint> result) {
+                                lane.endpoint_opened(std::move(result));
+                              }));
 }
 
 void Lane::endpoint_opened(base::Result<fabric::Endpoint> result) {
@@ -89,10 +90,10 @@ void Lane::endpoint_opened(base::Result<fabric::Endpoint> result) {
 
 void Lane::hello() {
   move(LaneState::kHello);
-  hello_timer_.start(options_.timeout, guarded([](Lane& lane) { lane.broken("timeout", "no reply came in time"); }));
+  answer_timer_.start(options_.timeout, guarded([](Lane& lane) { lane.broken("timeout", "no reply came in time"); }));
   awaiting_ = true;
   read();
-  write(hello_command(endpoints_.back().address));
+  write(hello_command(endpoints_.back().address, setup_.dialect));
 }
 
 void Lane::hello_answered(const resp::Value& reply) {
@@ -101,8 +102,9 @@ void Lane::hello_answered(const resp::Value& reply) {
     return fail({LaneFailure::Kind::kRefused, outcome.reason, std::move(outcome.text)});
   if (outcome.kind == HelloOutcome::Kind::kUnsettled)
     return fail({LaneFailure::Kind::kUnsettled, outcome.reason, std::move(outcome.text)});
-  fabric_.insert_peers(endpoints_.back().id, std::move(outcome.addresses), loop_,
-                       guarded([](Lane& lane, base::Result<void> result) { lane.peers_inserted(std::move(result)); }));
+  setup_.fabric.insert_peers(
+      endpoints_.back().id, std::move(outcome.addresses), loop_,
+      guarded([](Lane& lane, base::Result<void> result) { lane.peers_inserted(std::move(result)); }));
 }
 
 void Lane::peers_inserted(base::Result<void> result) {
@@ -110,9 +112,16 @@ void Lane::peers_inserted(base::Result<void> result) {
   if (!result)
     return fail({LaneFailure::Kind::kUnsettled, "hello_failed",
                  "the server's addresses can't be used: " + result.error().message});
-  hello_timer_.cancel();
+  answer_timer_.cancel();
   move(LaneState::kIdle);
   owner_.lane_idle(*this);
+}
+
+void Lane::check() {
+  move(LaneState::kChecking);
+  answer_timer_.start(options_.timeout, guarded([](Lane& lane) { lane.broken("timeout", "no answer came to PING"); }));
+  awaiting_ = true;
+  write(std::string(kPing));
 }
 
 void Lane::claim() {
@@ -123,7 +132,7 @@ void Lane::exchange(std::string command, base::UniqueFunction<void(LaneReply)> d
   done_ = std::move(done);
   if (!owed_) {
     owed_ = true;
-    fabric_.raise_owed();
+    setup_.fabric.raise_owed();
   }
   if (!broken_after_reply_.empty()) {
     // Only for a command that follows another: nothing of this one is written.
@@ -232,6 +241,11 @@ void Lane::reply_complete(resp::Value value) {
 void Lane::deliver(resp::Value value) {
   if (machine_.in(LaneState::kHello)) {
     hello_answered(value);
+  } else if (machine_.in(LaneState::kChecking)) {
+    answer_timer_.cancel();
+    if (!broken_after_reply_.empty()) return fail({LaneFailure::Kind::kIdleLost, "", broken_after_reply_});
+    move(LaneState::kIdle);
+    owner_.lane_alive(*this);
   } else if (machine_.in(LaneState::kBusy)) {
     finish({std::move(value), "", {}});
   }
@@ -242,6 +256,7 @@ void Lane::broken(const char* reason, std::string text) {
     case LaneState::kHello:
       return fail({LaneFailure::Kind::kUnsettled, "hello_failed", std::move(text)});
     case LaneState::kIdle:
+    case LaneState::kChecking:
       return fail({LaneFailure::Kind::kIdleLost, "", std::move(text)});
     case LaneState::kBusy:
       // A reply that is whole counts, whatever becomes of the connection after it.
@@ -257,7 +272,7 @@ void Lane::broken(const char* reason, std::string text) {
 }
 
 void Lane::fail(LaneFailure failure) {
-  hello_timer_.cancel();
+  answer_timer_.cancel();
   retire();
   owner_.lane_failed(*this, failure);
 }
@@ -282,13 +297,15 @@ void Lane::close_endpoints() {
   }
   closing_ = endpoints_.size();
   for (const fabric::Endpoint& endpoint : endpoints_) {
-    fabric_.close_endpoint(endpoint.id, loop_, guarded([](Lane& lane, base::Result<void> result) {
-                             lane.endpoint_closed(std::move(result));
-                           }));
+    setup_.fabric.close_endpoint(endpoint.id, loop_, guarded([](Lane& lane, base::Result<void> result) {
+                                   lane.endpoint_closed(std::move(result));
+                                 }));
   }
 }
 
 void Lane::endpoint_closed(base::Result<void> result) {
+  // One answer too many must not pass for another endpoint's.
+  if (closing_ == 0) return;
   if (!result) {
     spdlog::critical("lane {}: its endpoint could not be closed: {}", number_, result.error().message);
     close_result_ = std::move(result);
@@ -306,7 +323,7 @@ void Lane::closed() {
 }
 
 void Lane::lower_owed() {
-  if (std::exchange(owed_, false)) fabric_.lower_owed();
+  if (std::exchange(owed_, false)) setup_.fabric.lower_owed();
 }
 
 }  // namespace keyferry::transfer

@@ -14,6 +14,7 @@
 #include "fabric/fabric.h"
 #include "resp/value.h"
 #include "transfer/blob_command.h"
+#include "transfer/dialect.h"
 #include "transfer/states.h"
 #include "upstream/connection.h"
 
@@ -47,6 +48,14 @@ struct LaneFailure {
   std::string text;
 };
 
+/// What a lane is made of: one of the domains, and what the server seems to speak.
+struct LaneSetup {
+  /// The domain's place in the engine's list.
+  std::size_t nic = 0;
+  fabric::Fabric& fabric;
+  const Dialect& dialect;
+};
+
 /// One RESP connection that does one BLOB.RDMA_HELLO, and one fabric endpoint: the blast radius of a transfer. Opens
 /// itself, carries one command at a time, and is closed for good by whatever casts doubt on it. Knows nothing of
 /// leases. Engine's thread only; always held by a shared_ptr. Answers of the fabric and the connection that come late
@@ -61,6 +70,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
     virtual void lane_moved(LaneState from, LaneState to) = 0;
     /// HELLO is through, or release() was called.
     virtual void lane_idle(Lane& lane) = 0;
+    /// Idle again after check(): the server answered.
+    virtual void lane_alive(Lane& lane) = 0;
     /// It is draining by its own decision.
     virtual void lane_failed(Lane& lane, const LaneFailure& failure) = 0;
     /// Its endpoint is closed, or could not be; nothing more comes from it. From the loop only.
@@ -71,12 +82,14 @@ class Lane : public std::enable_shared_from_this<Lane> {
     virtual void address_fenced(const std::string& address) = 0;
   };
 
-  Lane(base::Loop& loop, fabric::Fabric& fabric, const upstream::ConnectOptions& options, std::uint64_t number,
+  Lane(base::Loop& loop, const LaneSetup& setup, const upstream::ConnectOptions& options, std::uint64_t number,
        Owner& owner);
   ~Lane();
 
   void start();
 
+  /// Idle: asks by a PING whether the connection still works. Any reply will do; without one in time it is replaced.
+  void check();
   /// Idle to busy: its caller alone uses it until release(), replace() or fence().
   void claim();
   /// Busy: writes a command and waits for its reply. `done` runs once, from the loop or from interrupt(); then one of
@@ -98,6 +111,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
   LaneState state() const { return machine_.state(); }
   std::uint64_t number() const { return number_; }
   std::uint64_t transfers() const { return transfers_; }
+  std::size_t nic() const { return setup_.nic; }
+  fabric::Fabric& fabric() const { return setup_.fabric; }
+  const Dialect& dialect() const { return setup_.dialect; }
   base::TimePoint made() const { return made_; }
   base::TimePoint entered() const { return entered_; }
   /// When the last command had left, as far as the connection knows.
@@ -129,7 +145,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   auto guarded(Callable callable);
 
   base::Loop& loop_;
-  fabric::Fabric& fabric_;
+  const LaneSetup setup_;
   upstream::ConnectOptions options_;
   std::uint64_t number_;
   Owner& owner_;
@@ -146,7 +162,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool opening_ = false;
   std::size_t closing_ = 0;
   base::Result<void> close_result_;
-  base::Timer hello_timer_;
+  /// For a HELLO's or a PING's reply.
+  base::Timer answer_timer_;
 
   /// Bytes of the reply so far; bounded.
   std::string buffer_;

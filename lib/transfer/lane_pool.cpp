@@ -11,32 +11,35 @@ namespace {
 constexpr base::Duration kAddressRest = std::chrono::seconds(5);
 }  // namespace
 
-LanePool::LanePool(base::Loop& loop, fabric::Fabric& fabric, upstream::ConnectOptions options, std::size_t lanes,
-                   std::size_t warm, EngineMetrics& metrics, Availability& availability, Listener& listener)
+LanePool::LanePool(base::Loop& loop, std::vector<fabric::Fabric*> fabrics, Options options, EngineMetrics& metrics,
+                   Availability& availability, Listener& listener)
     : loop_(loop),
-      fabric_(fabric),
       options_(std::move(options)),
-      node_(options_.address.text()),
-      limit_(std::max<std::size_t>(lanes, 1)),
-      warm_(std::min(warm, limit_)),
+      node_(options_.connect.address.text()),
+      limit_(std::max<std::size_t>(options_.lanes, 1)),
+      warm_(std::min(options_.warm, limit_)),
       metrics_(metrics),
       availability_(availability),
       listener_(listener),
       cool_timer_(loop),
+      check_timer_(loop),
       dial_backoff_(std::chrono::milliseconds(50), std::chrono::seconds(5)),
-      refusal_backoff_(std::chrono::seconds(1), std::chrono::seconds(30)) {}
+      refusal_backoff_(std::chrono::seconds(1), std::chrono::seconds(30)) {
+  for (fabric::Fabric* const fabric : fabrics) nics_.push_back({fabric});
+}
 
 LanePool::~LanePool() = default;
 
 void LanePool::start(base::Task ready) {
   started_ = true;
   ready_ = std::move(ready);
+  check_later();
   fill();
   check_ready();
 }
 
 void LanePool::fill() {
-  if (!started_ || stopping_ || cooling_) return;
+  if (!started_ || stopping_ || cooling_ || !choose_nic()) return;
   const auto wanted = [&] {
     if (refused_) return coming() == 0;
     // While attempts fail there is one at a time (R39).
@@ -48,10 +51,61 @@ void LanePool::fill() {
 }
 
 void LanePool::open_lane() {
+  const std::size_t nic = choose_nic().value_or(0);
   Lane::Owner& self = *this;
-  auto lane = std::make_shared<Lane>(loop_, fabric_, options_, next_number_++, self);
+  auto lane = std::make_shared<Lane>(loop_, LaneSetup{nic, *nics_[nic].fabric, dialect()}, options_.connect,
+                                     next_number_++, self);
   lanes_.push_back(lane);
   lane->start();
+}
+
+/// The one with the fewest lanes; none if all are lost.
+std::optional<std::size_t> LanePool::choose_nic() const {
+  std::vector<std::size_t> lanes(nics_.size());
+  for (const std::shared_ptr<Lane>& lane : lanes_) ++lanes[lane->nic()];
+  std::optional<std::size_t> best;
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic) {
+    if (!nics_[nic].lost && (!best || lanes[nic] < lanes[*best])) best = nic;
+  }
+  return best;
+}
+
+void LanePool::check_later() {
+  check_timer_.start(options_.check, [this] {
+    check_lanes();
+    check_later();
+  });
+}
+
+/// Lanes that were quiet for long are asked whether they live, so that a dead one is found before a transfer meets it.
+void LanePool::check_lanes() {
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic) {
+    if (!nics_[nic].lost && nics_[nic].fabric->counters().queue_lost) give_up_nic(nic);
+  }
+  const base::TimePoint quiet_since = base::Clock::steady().now() - options_.check;
+  for (Lane* const lane : std::vector(idle_)) {
+    if (lane->entered() > quiet_since) continue;
+    std::erase(idle_, lane);
+    lane->check();
+  }
+}
+
+/// Its completion queue can't be read any more, so no byte moves through it: what is in flight there would wait for
+/// ever.
+void LanePool::give_up_nic(std::size_t nic) {
+  nics_[nic].lost = true;
+  spdlog::critical(
+      "fabric {} on {}: its completion queue can't be read any more: its lanes are closed and no new ones are made "
+      "there until keyferryd restarts",
+      nics_[nic].fabric->traits().provider, nics_[nic].fabric->traits().domain);
+  if (!choose_nic()) {
+    availability_.set_local("queue_lost");
+    listener_.sessions_refused("queue_lost");
+  }
+  for (const std::shared_ptr<Lane>& lane : std::vector(lanes_)) {
+    if (lane->nic() == nic) close_lane(*lane, "queue_lost", "the fabric's completion queue is lost");
+  }
+  fill();
 }
 
 std::shared_ptr<Lane> LanePool::take_idle() {
@@ -66,22 +120,24 @@ void LanePool::stop(base::Task done) {
   stopping_ = true;
   stopped_ = std::move(done);
   cool_timer_.cancel();
-  idle_.clear();
-  for (const std::shared_ptr<Lane>& lane : std::vector(lanes_)) {
-    switch (lane->state()) {
-      case LaneState::kConnecting:
-      case LaneState::kHello:
-      case LaneState::kIdle:
-        lane->retire();
-        break;
-      case LaneState::kBusy:
-        lane->interrupt("stop", "keyferryd is stopping");
-        break;
-      default:
-        break;
-    }
-  }
+  check_timer_.cancel();
+  for (const std::shared_ptr<Lane>& lane : std::vector(lanes_)) close_lane(*lane, "stop", "keyferryd is stopping");
   check_stopped();
+}
+
+void LanePool::close_lane(Lane& lane, const char* reason, const char* text) {
+  switch (lane.state()) {
+    case LaneState::kConnecting:
+    case LaneState::kHello:
+    case LaneState::kIdle:
+    case LaneState::kChecking:
+      std::erase(idle_, &lane);
+      return lane.retire();
+    case LaneState::kBusy:
+      return lane.interrupt(reason, text);
+    default:
+      return;
+  }
 }
 
 void LanePool::lane_moved(LaneState from, LaneState to) {
@@ -96,6 +152,7 @@ void LanePool::lane_idle(Lane& lane) {
   if (established() == 1 && lane.transfers() == 0) listener_.server_is_new();
   failures_ = 0;
   last_failure_.clear();
+  dialects_unknown_ = 0;
   refused_ = false;
   dial_backoff_.reset();
   refusal_backoff_.reset();
@@ -106,9 +163,17 @@ void LanePool::lane_idle(Lane& lane) {
   fill();
 }
 
+void LanePool::lane_alive(Lane& lane) {
+  if (stopping_) return lane.retire();
+  // The one used last stays the one used next.
+  idle_.insert(idle_.begin(), &lane);
+  listener_.lane_is_idle();
+}
+
 void LanePool::lane_failed(Lane& lane, const LaneFailure& failure) {
   std::erase(idle_, &lane);
   if (stopping_) return;
+  if (try_another_dialect(lane, failure)) return fill();
   note_failure(lane, failure);
   switch (failure.kind) {
     case LaneFailure::Kind::kIdleLost:
@@ -127,6 +192,22 @@ void LanePool::lane_failed(Lane& lane, const LaneFailure& failure) {
   }
   if (failure.kind != LaneFailure::Kind::kIdleLost && ready_) loop_.post(std::exchange(ready_, nullptr));
   fill();
+}
+
+/// A server that does not know the command may be of another generation: each gets one HELLO, on a connection of its
+/// own.
+bool LanePool::try_another_dialect(const Lane& lane, const LaneFailure& failure) {
+  if (failure.kind != LaneFailure::Kind::kRefused || failure.reason != std::string_view("no_module")) return false;
+  // Several lanes may have asked at once; the first answer decides for all.
+  if (&lane.dialect() != &dialect()) return true;
+  const std::string_view asked = dialect().hello;
+  dialect_ = (dialect_ + 1) % dialects().size();
+  if (++dialects_unknown_ == dialects().size()) {
+    dialects_unknown_ = 0;
+    return false;
+  }
+  spdlog::info("{}: the server does not know {}, trying {}", node_, asked, dialect().hello);
+  return true;
 }
 
 void LanePool::refused(const LaneFailure& failure) {

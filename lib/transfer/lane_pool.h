@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,8 +38,17 @@ class LanePool final : private Lane::Owner {
     virtual void server_is_new() = 0;
   };
 
-  LanePool(base::Loop& loop, fabric::Fabric& fabric, upstream::ConnectOptions options, std::size_t lanes,
-           std::size_t warm, EngineMetrics& metrics, Availability& availability, Listener& listener);
+  struct Options {
+    upstream::ConnectOptions connect;
+    std::size_t lanes = 1;
+    std::size_t warm = 0;
+    /// An idle lane is asked for a sign of life when it has been quiet for so long.
+    base::Duration check{};
+  };
+
+  /// `fabrics`: at least one; each lane is bound to the one that has fewest.
+  LanePool(base::Loop& loop, std::vector<fabric::Fabric*> fabrics, Options options, EngineMetrics& metrics,
+           Availability& availability, Listener& listener);
   ~LanePool() override;
 
   /// `ready` when the warm lanes are up or one of them has failed.
@@ -53,19 +63,29 @@ class LanePool final : private Lane::Owner {
 
   const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
   std::size_t busy() const { return count(LaneState::kBusy); }
+  const Dialect& dialect() const { return dialects()[dialect_]; }
 
  private:
   void lane_moved(LaneState from, LaneState to) override;
   void lane_idle(Lane& lane) override;
+  void lane_alive(Lane& lane) override;
   void lane_failed(Lane& lane, const LaneFailure& failure) override;
   void lane_closed(Lane& lane) override;
   bool may_use_address(const std::string& address) override;
   void address_fenced(const std::string& address) override;
 
   std::size_t count(LaneState state) const { return counts_[static_cast<std::size_t>(state)]; }
-  std::size_t established() const { return count(LaneState::kIdle) + count(LaneState::kBusy); }
+  std::size_t established() const {
+    return count(LaneState::kIdle) + count(LaneState::kChecking) + count(LaneState::kBusy);
+  }
   std::size_t coming() const { return count(LaneState::kConnecting) + count(LaneState::kHello); }
   void open_lane();
+  std::optional<std::size_t> choose_nic() const;
+  void check_later();
+  void check_lanes();
+  void give_up_nic(std::size_t nic);
+  void close_lane(Lane& lane, const char* reason, const char* text);
+  bool try_another_dialect(const Lane& lane, const LaneFailure& failure);
   void refused(const LaneFailure& failure);
   void unsettled();
   void cool_down(base::Duration wait);
@@ -74,8 +94,14 @@ class LanePool final : private Lane::Owner {
   void check_stopped();
 
   base::Loop& loop_;
-  fabric::Fabric& fabric_;
-  upstream::ConnectOptions options_;
+  struct Nic {
+    fabric::Fabric* fabric;
+    /// Its completion queue is lost: no lane is made there any more (R74).
+    bool lost = false;
+  };
+
+  std::vector<Nic> nics_;
+  Options options_;
   std::string node_;
   std::size_t limit_;
   std::size_t warm_;
@@ -98,6 +124,10 @@ class LanePool final : private Lane::Owner {
   bool refused_ = false;
   bool cooling_ = false;
   base::Timer cool_timer_;
+  base::Timer check_timer_;
+  /// What the server speaks as far as is known, and how many others it did not know since it last did.
+  std::size_t dialect_ = 0;
+  std::size_t dialects_unknown_ = 0;
   Backoff dial_backoff_;
   Backoff refusal_backoff_;
 

@@ -58,6 +58,8 @@ void LeaseBook::quarantined(memory::LeaseId id, const char* reason, base::TimePo
   entry.since = now;
   pool_.quarantine(entry.lease);
   count_out(entry);
+  // Its client may have more now.
+  listener_.regions_moved();
 }
 
 std::vector<memory::RegionIndex> LeaseBook::regions(memory::LeaseId id) const {

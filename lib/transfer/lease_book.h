@@ -32,7 +32,7 @@ class LeaseBook {
     /// yet to change the books.
     virtual void regions_moved() = 0;
     /// A lease is its client's no longer: it ended, or is quarantined by no fault of the client. `bytes`: of whole
-    /// regions. Once a lease; regions_moved() follows where it ended.
+    /// regions. Once a lease; regions_moved() follows.
     virtual void not_held(memory::ClientId client, std::uint64_t bytes) = 0;
     /// These regions' registrations were closed by a fence, and they wait in the pool as registering.
     virtual void needs_registration(const std::vector<memory::RegionIndex>& regions) = 0;

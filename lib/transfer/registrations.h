@@ -14,8 +14,9 @@
 
 namespace keyferry::transfer {
 
-/// Registers the pool's regions with the fabric, one after another in the background, and closes the registrations
-/// again. Engine's thread only; the work itself is the registrar's.
+/// Registers the pool's regions with every fabric, one after another in the background, and closes the registrations
+/// again. A region is usable when each fabric has it, so that any lane may carry any lease. Engine's thread only; the
+/// work itself is the registrars'.
 class Registrations {
  public:
   class Listener {
@@ -29,15 +30,16 @@ class Registrations {
     virtual void regions_moved() = 0;
   };
 
-  Registrations(base::Loop& loop, fabric::Fabric& fabric, memory::Pool& pool, EngineMetrics& metrics,
+  /// `fabrics`: at least one; a nic below is a place in it.
+  Registrations(base::Loop& loop, std::vector<fabric::Fabric*> fabrics, memory::Pool& pool, EngineMetrics& metrics,
                 Listener& listener);
 
   void start();
-  /// Null if the region has none.
-  const fabric::Registration* find(memory::RegionIndex region) const;
-  /// Closes these regions' registrations (a fence on providers where that is part of it); `done` when all have been
-  /// answered. One that failed is final: its region is given up when it is to be renewed.
-  void drop(const std::vector<memory::RegionIndex>& regions, base::Task done);
+  /// Null if the region has none there.
+  const fabric::Registration* find(memory::RegionIndex region, std::size_t nic) const;
+  /// Closes these regions' registrations with one fabric (a fence on providers where that is part of it); `done` when
+  /// all have been answered. One that failed is final: its region is given up when it is to be renewed.
+  void drop(const std::vector<memory::RegionIndex>& regions, std::size_t nic, base::Task done);
   /// Registers regions anew that drop() was called for and that the pool keeps as registering.
   void renew(const std::vector<memory::RegionIndex>& regions);
   /// From now on nothing is registered any more.
@@ -45,35 +47,39 @@ class Registrations {
   /// Halts, waits for what is under way, then closes all registrations; `done` when none is left that could be closed.
   void stop(base::Task done);
 
-  std::size_t registered() const { return registered_; }
+  /// Regions that every fabric has.
+  std::size_t registered() const;
 
  private:
   struct Slot {
-    std::optional<fabric::Registration> registration;
+    /// By nic.
+    std::vector<std::optional<fabric::Registration>> registrations;
     /// Closing it failed: its key may live on, the memory is never lent again (C20).
     bool lost = false;
     int tries = 0;
   };
 
   void register_next(memory::RegionIndex region);
-  void first_pass_answered(memory::RegionIndex region, base::Result<fabric::Registration> result);
+  void first_pass_answered(memory::RegionIndex region, base::Result<void> result);
   void first_pass_done();
   void register_again(memory::RegionIndex region);
-  void renewed(memory::RegionIndex region, base::Result<fabric::Registration> result);
+  void renewed(memory::RegionIndex region, base::Result<void> result);
   void retry(memory::RegionIndex region);
-  void register_region(memory::RegionIndex region, base::UniqueFunction<void(base::Result<fabric::Registration>)> done);
-  void deregister_region(memory::RegionIndex region, base::Task done);
+  using Done = base::UniqueFunction<void(base::Result<void>)>;
+  void register_region(memory::RegionIndex region, Done done);
+  void register_with(std::size_t nic, memory::RegionIndex region, Done done);
+  void deregister_region(memory::RegionIndex region, std::size_t nic, base::Task done);
+  bool complete(const Slot& slot) const;
   void went_idle();
 
   base::Loop& loop_;
-  fabric::Fabric& fabric_;
+  std::vector<fabric::Fabric*> fabrics_;
   memory::Pool& pool_;
   EngineMetrics& metrics_;
   Listener& listener_;
   std::vector<Slot> slots_;
   std::vector<memory::RegionIndex> failed_;
   std::size_t failures_in_row_ = 0;
-  std::size_t registered_ = 0;
   /// One was registered at some time.
   bool any_ = false;
   /// Calls to the fabric that have not been answered.

@@ -19,13 +19,16 @@ bool listed(const std::array<std::pair<State, State>, N>& transitions, State fro
   return std::find(transitions.begin(), transitions.end(), std::pair(from, to)) != transitions.end();
 }
 
-constexpr std::array<std::pair<LaneState, LaneState>, 11> kLaneTransitions{{
+constexpr std::array<std::pair<LaneState, LaneState>, 14> kLaneTransitions{{
     {LaneState::kConnecting, LaneState::kHello},
     {LaneState::kConnecting, LaneState::kDraining},
     {LaneState::kHello, LaneState::kIdle},
     {LaneState::kHello, LaneState::kDraining},
     {LaneState::kIdle, LaneState::kBusy},
     {LaneState::kIdle, LaneState::kDraining},
+    {LaneState::kIdle, LaneState::kChecking},
+    {LaneState::kChecking, LaneState::kIdle},
+    {LaneState::kChecking, LaneState::kDraining},
     {LaneState::kBusy, LaneState::kIdle},
     // The reply is trusted, but the connection is of no more use.
     {LaneState::kBusy, LaneState::kDraining},
@@ -73,8 +76,8 @@ void report_illegal_transition(const char* machine, const char* from, const char
 }
 
 const char* LaneRules::name(State state) {
-  static constexpr std::array<const char*, kLaneStates> kNames{"connecting", "hello",  "idle",  "busy",
-                                                               "draining",   "fenced", "closed"};
+  static constexpr std::array<const char*, kLaneStates> kNames{"connecting", "hello",    "idle",   "checking",
+                                                               "busy",       "draining", "fenced", "closed"};
   return kNames[static_cast<std::size_t>(state)];
 }
 

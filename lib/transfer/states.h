@@ -14,6 +14,8 @@ enum class LaneState : std::uint8_t {
   /// BLOB.RDMA_HELLO is written, or its addresses are being inserted: the connection is unsettled.
   kHello,
   kIdle,
+  /// Idle for long: a PING asks whether it still is (R35). No transfer takes it meanwhile.
+  kChecking,
   /// One transfer has it, from before its command is written.
   kBusy,
   /// Nothing is in flight: connection closed, endpoint closing.
@@ -22,7 +24,7 @@ enum class LaneState : std::uint8_t {
   kFenced,
   kClosed,
 };
-inline constexpr std::size_t kLaneStates = 7;
+inline constexpr std::size_t kLaneStates = 8;
 
 struct LaneRules {
   using State = LaneState;

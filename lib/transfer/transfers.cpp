@@ -71,13 +71,19 @@ Transfers::Transfers(Parts parts, const EngineOptions& options)
       trust_(options.trust_error_replies),
       min_rate_(options.min_rate),
       deadline_base_(options.deadline_base),
+      probe_(
+          parts.loop, options.connect, {options.probe_after, options.probe_wait}, [this] { return owed_since(); },
+          [this](base::TimePoint asked, const std::string& text) {
+            interrupt_running([asked](const Running& running) { return running.since <= asked; }, "probe",
+                              "the server fails its probe: " + text);
+          }),
       timer_(parts.loop) {}
 
 void Transfers::submit(Owned transfer) {
   transfer->arrived = now();
   if (const std::string_view reason = parts_.availability.reason(); !reason.empty())
     return repeat(std::move(transfer), std::string(reason));
-  if (lanes_ == nullptr || !windows(*transfer)) return repeat(std::move(transfer), "unregistered");
+  if (lanes_ == nullptr || !windows(*transfer, 0)) return repeat(std::move(transfer), "unregistered");
   parts_.metrics.stage(transfer->op, Stage::kLease, parts_.book.waited(transfer->lease()));
   queue_.push_back(std::move(transfer));
   dispatch();
@@ -112,19 +118,34 @@ void Transfers::end_client(memory::ClientId client) {
     finish(std::move(one), std::move(outcome));
   }
   queue_ = std::move(others);
+  interrupt_running([client](const Running& running) { return running.client == client; }, "client_ended",
+                    "this client was ended");
+}
+
+template <typename Which>
+void Transfers::interrupt_running(Which which, const char* reason, const std::string& text) {
   // Interrupting takes them out of the map.
   std::vector<std::weak_ptr<Lane>> lanes;
   for (const auto& [number, running] : running_) {
-    if (running.client == client) lanes.push_back(running.lane);
+    if (which(running)) lanes.push_back(running.lane);
   }
   for (const std::weak_ptr<Lane>& one : lanes) {
-    if (const std::shared_ptr<Lane> lane = one.lock()) lane->interrupt("client_ended", "this client was ended");
+    if (const std::shared_ptr<Lane> lane = one.lock()) lane->interrupt(reason, text);
   }
+}
+
+std::optional<base::TimePoint> Transfers::owed_since() const {
+  std::optional<base::TimePoint> oldest;
+  for (const auto& [number, running] : running_) {
+    if (!oldest || running.since < *oldest) oldest = running.since;
+  }
+  return oldest;
 }
 
 void Transfers::stop() {
   stopping_ = true;
   timer_.cancel();
+  probe_.stop();
   drain_queue("stopping");
 }
 
@@ -156,17 +177,18 @@ void Transfers::dispatch() {
 void Transfers::begin(Owned transfer, std::shared_ptr<Lane> lane) {
   transfer->posted = now();
   parts_.metrics.stage(transfer->op, Stage::kQueue, transfer->posted - transfer->arrived);
-  transfer->sent_crc = transfer->op == Op::kSet && crc_supported_;
+  transfer->sent_crc = transfer->op == Op::kSet && crc_supported_ && lane->dialect().crc;
   post(std::move(transfer), std::move(lane));
 }
 
 void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
   // Registrations don't change while a lease is out, so these are the windows that submit() looked at.
-  const std::vector<Window> named = windows(*transfer).value_or(std::vector<Window>{});
-  std::string command = transfer->op == Op::kGet
-                            ? get_command(transfer->key, named)
-                            : set_command(transfer->key, transfer->loan.length(),
-                                          transfer->sent_crc ? std::optional(transfer->crc) : std::nullopt, named);
+  const std::vector<Window> named = windows(*transfer, lane->nic()).value_or(std::vector<Window>{});
+  std::string command =
+      transfer->op == Op::kGet
+          ? get_command(transfer->key, named, lane->dialect())
+          : set_command(transfer->key, transfer->loan.length(),
+                        transfer->sent_crc ? std::optional(transfer->crc) : std::nullopt, named, lane->dialect());
   transfer->machine.move(TransferState::kPosted);
   note_running(*transfer, lane);
   if (transfer->on_posted) transfer->on_posted();
@@ -183,6 +205,8 @@ void Transfers::note_running(const Transfer& transfer, const std::shared_ptr<Lan
   Running& running = running_[transfer.number];
   running.lane = lane;
   running.client = parts_.book.client(transfer.lease());
+  running.since = now();
+  probe_.watch();
   if (min_rate_ == 0) return;
   // A year is as good as never, and fits a Duration.
   const std::chrono::duration<double> moving(
@@ -241,6 +265,8 @@ void Transfers::follow(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyO
     }
     return end_trusted(std::move(transfer), lane, std::move(outcome));
   }
+  // Deadline, probe and the client's end count for these as well.
+  note_running(*transfer, lane);
   Lane& at = *lane;
   at.exchange(*std::move(command), [this, weak = std::weak_ptr(lane), transfer = std::move(transfer),
                                     outcome = std::move(outcome)](LaneReply reply) mutable {
@@ -251,6 +277,7 @@ void Transfers::follow(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyO
 
 void Transfers::step_replied(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome,
                              const LaneReply& reply) {
+  running_.erase(transfer->number);
   if (reply.value) {
     transfer->steps->replied(*reply.value);
     return follow(std::move(transfer), lane, std::move(outcome));
@@ -282,20 +309,25 @@ void Transfers::end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, Re
   parts_.metrics.fence(outcome.fence_reason);
   spdlog::warn("{}: lane {} is fenced ({}), {} bytes are quarantined until its endpoint is closed", node_,
                lane->number(), outcome.fence_reason, transfer->loan.length());
-  lane->fence([this, lease](base::Result<void> result) { fence_answered(lease, std::move(result)); });
+  const std::size_t nic = lane->nic();
+  const bool deregister = lane->fabric().traits().deregistration_fences;
+  lane->fence([this, lease, nic, deregister](base::Result<void> result) {
+    fence_answered(lease, nic, deregister, std::move(result));
+  });
   finish(std::move(transfer), std::move(outcome));
   lanes_->fill();
 }
 
-void Transfers::fence_answered(memory::LeaseId lease, base::Result<void> result) {
+void Transfers::fence_answered(memory::LeaseId lease, std::size_t nic, bool deregister, base::Result<void> result) {
   if (!result) {
     spdlog::critical("{}: a fence failed, its memory is lost until keyferryd restarts: {}", node_,
                      result.error().message);
     parts_.metrics.fence("failed");
     return parts_.book.fence_failed(lease);
   }
-  if (!parts_.fabric->traits().deregistration_fences) return parts_.book.fence_confirmed(lease, false);
-  parts_.registrations->drop(parts_.book.regions(lease), [this, lease] { parts_.book.fence_confirmed(lease, true); });
+  if (!deregister) return parts_.book.fence_confirmed(lease, false);
+  parts_.registrations->drop(parts_.book.regions(lease), nic,
+                             [this, lease] { parts_.book.fence_confirmed(lease, true); });
 }
 
 void Transfers::repeat(Owned transfer, std::string reason) {
@@ -322,12 +354,12 @@ void Transfers::finish(Owned transfer, ReplyOutcome outcome) {
   }
 }
 
-std::optional<std::vector<Window>> Transfers::windows(const Transfer& transfer) const {
+std::optional<std::vector<Window>> Transfers::windows(const Transfer& transfer, std::size_t nic) const {
   const memory::Lease* lease = parts_.book.usable(transfer.lease());
   if (lease == nullptr || parts_.registrations == nullptr) return std::nullopt;
   std::vector<Window> list;
   for (std::size_t i = 0; i < transfer.loan.spans().size() && i < lease->regions.size(); ++i) {
-    const fabric::Registration* registration = parts_.registrations->find(lease->regions[i]);
+    const fabric::Registration* registration = parts_.registrations->find(lease->regions[i], nic);
     if (registration == nullptr) return std::nullopt;
     list.push_back({registration->rkey, registration->wire_base, transfer.loan.spans()[i].size()});
   }

@@ -20,6 +20,7 @@
 #include "transfer/engine_metrics.h"
 #include "transfer/lane_pool.h"
 #include "transfer/lease_book.h"
+#include "transfer/node_probe.h"
 #include "transfer/registrations.h"
 #include "transfer/store_steps.h"
 
@@ -63,8 +64,7 @@ class Transfers final : public LanePool::Listener {
     LeaseBook& book;
     EngineMetrics& metrics;
     Availability& availability;
-    /// Both null without a fabric.
-    fabric::Fabric* fabric = nullptr;
+    /// Null without a fabric.
     Registrations* registrations = nullptr;
   };
 
@@ -103,10 +103,14 @@ class Transfers final : public LanePool::Listener {
   void step_replied(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome, const LaneReply& reply);
   void end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
   void end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
-  void fence_answered(memory::LeaseId lease, base::Result<void> result);
+  void fence_answered(memory::LeaseId lease, std::size_t nic, bool deregister, base::Result<void> result);
   void repeat(Owned transfer, std::string reason);
   void finish(Owned transfer, ReplyOutcome outcome);
-  std::optional<std::vector<Window>> windows(const Transfer& transfer) const;
+  /// Ends those on a lane that `which` picks: each by closing its lane.
+  template <typename Which>
+  void interrupt_running(Which which, const char* reason, const std::string& text);
+  std::optional<base::TimePoint> owed_since() const;
+  std::optional<std::vector<Window>> windows(const Transfer& transfer, std::size_t nic) const;
   void arm_timer();
   void expire();
   void drain_queue(const char* reason);
@@ -115,6 +119,7 @@ class Transfers final : public LanePool::Listener {
   struct Running {
     std::weak_ptr<Lane> lane;
     memory::ClientId client{};
+    base::TimePoint since;
     std::unique_ptr<base::Timer> grace;
     std::unique_ptr<base::Timer> deadline;
   };
@@ -129,6 +134,7 @@ class Transfers final : public LanePool::Listener {
   LanePool* lanes_ = nullptr;
   std::deque<Owned> queue_;
   std::unordered_map<std::uint64_t, Running> running_;
+  NodeProbe probe_;
   base::Timer timer_;
   bool armed_ = false;
   bool crc_supported_ = true;

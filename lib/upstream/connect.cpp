@@ -44,7 +44,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     resolver_->resolve(options_.address, [weak = weak_from_this()](base::Result<std::vector<Endpoint>> found) {
       const auto self = weak.lock();
       if (!self) return;
-      if (!found) return self->fail("resolve: " + found.error().message, found.error().code);
+      if (!found) return self->fail("resolve: " + found.error().message, kNotResolved);
       self->endpoints_ = std::move(found.value());
       self->dial();
     });
@@ -60,7 +60,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
       const base::Duration share =
           (started_ + options_.timeout - base::Clock::steady().now()) / static_cast<base::Duration::rep>(left);
       share_.start(share, [weak = weak_from_this(), share] {
-        if (const auto self = weak.lock()) self->refused("no answer within " + in_seconds(share), 0);
+        if (const auto self = weak.lock()) self->refused("no answer within " + in_seconds(share), ETIMEDOUT);
       });
     }
     transport_->dial(endpoints_[next_], [weak = weak_from_this()](base::Result<std::unique_ptr<base::Stream>> stream) {
@@ -101,14 +101,15 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
       if (!self || !self->done_) return;
       if (error) {
         std::string text = "handshake: " + stream_cause(error);
-        if (!self->handshake_.last_refusal().empty()) text += " after it said: " + self->handshake_.last_refusal();
-        return self->fail(text, error.value());
+        const std::string& said = self->handshake_.last_refusal();
+        if (!said.empty()) text += " after it said: " + said;
+        return self->fail(text, said.empty() ? error.value() : kTurnedAway);
       }
       switch (self->handshake_.take(bytes)) {
         case Handshake::State::kMore:
           return self->read();
         case Handshake::State::kFailed:
-          return self->fail(self->handshake_.error());
+          return self->fail(self->handshake_.error(), kTurnedAway);
         case Handshake::State::kDone:
           self->connection_->set_client_id(self->handshake_.client_id());
           return self->finish(std::unique_ptr<Connection>(std::move(self->connection_)));
@@ -120,7 +121,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     const std::string_view step = step_ != nullptr ? step_ : transport_ ? transport_->step() : "TLS";
     std::string text = std::string(step) + ": no answer within " + in_seconds(options_.timeout);
     if (!refusals_.empty()) text += " (before: " + refusals_ + ")";
-    fail(text);
+    fail(text, endpoints_.empty() ? kNotResolved : ETIMEDOUT);
   }
 
   void fail(const std::string& text, int code = 0) { finish(base::Error{options_.address.text() + ": " + text, code}); }

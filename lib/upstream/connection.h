@@ -46,6 +46,11 @@ struct ConnectOptions {
   base::Duration timeout = std::chrono::seconds(5);
 };
 
+/// Codes of a failed Connection::connect() beside the system's own: the server answered and would not have us; the name
+/// gave no address.
+inline constexpr int kTurnedAway = -1;
+inline constexpr int kNotResolved = -2;
+
 /// One RESP connection to a server for one user at a time, after its handshake (HELLO or AUTH, SELECT, CLIENT SETINFO
 /// LIB-NAME keyferry / LIB-VER). Belongs to its loop's thread. Knows nothing of replies: it moves bytes. Channel, bulk
 /// exchanges and lanes stand on it. Destroying it is close(): a handler under way still runs, later, with

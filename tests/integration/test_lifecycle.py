@@ -76,6 +76,18 @@ def test_SIGTERM_lets_a_running_transfer_end_and_takes_no_new_client(make_stack,
     assert "killed" not in stack.log()
 
 
+def test_a_drain_that_lasts_too_long_fences_what_is_left(make_stack):
+    stack = make_stack(config={"limits": {"drain": "1s"}})
+    store(stack, "kept", OLD)
+    with stack.wire() as wire, armed(stack, "never-answer", on="BLOB.RDMA_GET"):
+        before = fired(stack)
+        wire.send("BLOB.TCP_GET", "kept")
+        wait_until(lambda: fired(stack) > before, "the transfer to begin")
+        stack.stop_keyferry()
+    assert "killed" not in stack.log() and "is fenced" in stack.log(), stack.log()
+    assert stored(stack, "kept", OLD) is OLD
+
+
 def test_the_metrics_and_pages_that_operators_rely_on_are_there(stack):
     with stack.wire() as wire:
         works_again(stack, wire)

@@ -53,6 +53,23 @@ def test_after_pool_wait_there_is_one_error_and_the_connection_lives(stack):
     stack.wait_quiet()
 
 
+def test_a_client_that_does_not_take_its_values_leaves_room_for_others(stack):
+    value = Pattern(7 * MIB, seed=9)
+    with stack.wire() as idler, stack.wire() as other:
+        idler.send_value("BLOB.TCP_SET", "value", value)
+        assert idler.reply() == b"OK"
+        for _ in range(4):
+            idler.send("BLOB.TCP_GET", "value")
+        wait_until(lambda: stack.pool_bytes()["free"] < 24 * MIB, "the first values to land", stack.pool_bytes)
+        for _ in range(3):
+            other.send("BLOB.TCP_GET", "value")
+            assert other.expect_value(value) is None
+        # limits.stall has not ended it meanwhile: it was never in anybody's way.
+        for _ in range(4):
+            assert idler.expect_value(value) is None
+    stack.wait_quiet()
+
+
 def test_R37_many_clients_with_more_than_the_pool_holds_all_get_their_values(stack):
     from test_many_clients import in_parallel
 

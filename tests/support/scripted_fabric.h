@@ -52,6 +52,27 @@ class ScriptedFabric final : public fabric::Fabric {
     const std::lock_guard guard(mutex_);
     for (int i = 0; i < times; ++i) failures_[kind].push_back(base::Error{message, code});
   }
+  /// The call of this kind that is number `which` (1 = the next) from now on fails, those before it don't.
+  void fail_at(Kind kind, std::size_t which, std::string message, int code = -5) {
+    const std::lock_guard guard(mutex_);
+    failures_at_[kind][count_locked(kind) + which] = base::Error{std::move(message), code};
+  }
+  /// From now on each answer of this kind comes twice: a completion too many.
+  void answer_twice(Kind kind) {
+    const std::lock_guard guard(mutex_);
+    twice_[kind] = true;
+  }
+  /// The next ids and keys begin `count` later, so that those of two fabrics differ.
+  void skip_ids(std::uint64_t count) {
+    const std::lock_guard guard(mutex_);
+    next_id_ += count;
+  }
+  /// As after an overrun of the completion queue (R74).
+  void lose_queue() {
+    const std::lock_guard guard(mutex_);
+    counters_.queue_lost = true;
+    ++counters_.cq_errors;
+  }
   /// Answers what is held of this kind, in order; returns how many that were.
   std::size_t release_held(Kind kind) {
     std::vector<Held> ready;
@@ -235,6 +256,8 @@ class ScriptedFabric final : public fabric::Fabric {
     return found;
   }
   std::optional<base::Error> next_failure(Kind kind) {
+    auto& at = failures_at_[kind];
+    if (const auto found = at.find(count_locked(kind)); found != at.end()) return found->second;
     auto& failures = failures_[kind];
     if (failures.empty()) return std::nullopt;
     base::Error error = std::move(failures.front());
@@ -243,7 +266,10 @@ class ScriptedFabric final : public fabric::Fabric {
   }
   template <typename T>
   void answer(Kind kind, base::Executor& back, fabric::Callback<T> done, base::Result<T> result) {
-    base::Task task = [done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); };
+    base::Task task = [done = std::move(done), result = std::move(result), twice = twice_[kind]]() mutable {
+      if (twice) done(base::Result<T>(result));
+      done(std::move(result));
+    };
     if (answers_[kind] == Answer::kHold) {
       held_[kind].push_back(Held{&back, std::move(task)});
     } else {
@@ -265,6 +291,8 @@ class ScriptedFabric final : public fabric::Fabric {
   std::vector<Call> calls_;
   std::map<Kind, Answer> answers_;
   std::map<Kind, std::deque<base::Error>> failures_;
+  std::map<Kind, std::map<std::size_t, base::Error>> failures_at_;
+  std::map<Kind, bool> twice_;
   std::map<Kind, std::deque<Held>> held_;
   std::map<fabric::EndpointId, std::uint64_t> endpoints_;
   std::map<fabric::RegistrationId, base::MutableBytes> registrations_;

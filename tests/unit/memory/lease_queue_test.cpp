@@ -29,8 +29,8 @@ struct LeaseQueueTest : testing::Test {
                            }
                          });
   }
-  void give_back(int client) {
-    queue.gave_back(ClientId{static_cast<std::uint64_t>(client)}, held[client].at(0).regions.size() * kRegion);
+  void give_back(int client, base::TimePoint at = {}) {
+    queue.gave_back(ClientId{static_cast<std::uint64_t>(client)}, held[client].at(0).regions.size() * kRegion, at);
     pool.release(std::move(held[client].at(0)));
     held[client].erase(held[client].begin());
     queue.pump();
@@ -106,7 +106,7 @@ TEST_F(LeaseQueueTest, ThirtyTwoClientsOf64MiBFinishOneAfterAnotherInAPoolOf256M
     running.erase(running.begin());
     big.set_in_flight(lease);
     big.settle(lease);
-    waiting.gave_back(ClientId{static_cast<std::uint64_t>(client)}, 64 * base::kMiB);
+    waiting.gave_back(ClientId{static_cast<std::uint64_t>(client)}, 64 * base::kMiB, {});
     big.release(std::move(lease));
     finished.push_back(client);
     waiting.pump();
@@ -154,7 +154,7 @@ TEST_F(LeaseQueueTest, OneWhoIsPutOffBlocksNobodyAndIsServedWhenItHoldsNothing) 
   ASSERT_TRUE(quick) << "nobody who holds nothing waits";
   give_back(1);
   EXPECT_THAT(order, ElementsAre(1, 2)) << "one region is still out";
-  queue.gave_back(ClientId{3}, kRegion);
+  queue.gave_back(ClientId{3}, kRegion, {});
   pool.release(*std::move(quick));
   queue.pump();
   EXPECT_THAT(order, ElementsAre(1, 2, 1));
@@ -185,6 +185,20 @@ TEST_F(LeaseQueueTest, AWaitThatLastsTooLongEndsInOneError) {
   queue.expire(start + std::chrono::seconds(1000));
   EXPECT_THAT(order, ElementsAre(1, -2, -3));
   EXPECT_FALSE(queue.oldest());
+}
+
+TEST_F(LeaseQueueTest, TheTimeInWhichAClientItselfHoldsMemoryDoesNotCount) {
+  const base::TimePoint start{};
+  ask(1, 4, start);
+  ask(1, 8, start);
+  EXPECT_FALSE(queue.oldest());
+  queue.expire(start + std::chrono::hours(1));
+  ask(2, 1, start + std::chrono::hours(1));
+  give_back(1, start + std::chrono::hours(2));
+  EXPECT_THAT(order, ElementsAre(1, 2));
+  EXPECT_EQ(queue.oldest(), start + std::chrono::hours(2));
+  queue.expire(start + std::chrono::hours(2) + std::chrono::seconds(60));
+  EXPECT_THAT(order, ElementsAre(1, 2, -1));
 }
 
 TEST_F(LeaseQueueTest, AnExpiredHeadMakesRoomForThoseBehindIt) {
@@ -235,7 +249,7 @@ TEST_F(LeaseQueueTest, ACallbackMayAskAgainAndGiveBack) {
   std::function<void(base::Result<Lease>)> again = [&](base::Result<Lease> result) {
     ASSERT_TRUE(result);
     pool.release(*std::move(result));
-    queue.gave_back(ClientId{1}, 8 * kRegion);
+    queue.gave_back(ClientId{1}, 8 * kRegion, {});
     if (++grants < 1000) {
       queue.request(ClientId{1}, 8 * kRegion, {}, [&](base::Result<Lease> next) { again(std::move(next)); });
     }

@@ -67,14 +67,14 @@ TEST(BlobCommand, HelloRefusalsHaveAReasonEach) {
       {"-ERR unknown command 'BLOB.RDMA_HELLO', with args beginning with: '02' \r\n", "no_module"},
       {"-ERR Unknown or disabled command 'BLOB.RDMA_HELLO'\r\n", "no_module"},
       {"-NOPERM User x has no permissions to run the 'blob.rdma_hello' command\r\n", "noperm"},
-      {"-ERR invalid rdma address hex\r\n", "hello_refused"},
-      {"-ERR rdma address must be 32 bytes\r\n", "hello_refused"},
-      {"-ERR session create: service 0: fabric error: fi_av_insert inserted 0 of 1 addresses\r\n", "hello_refused"},
-      {"-READONLY You can't write against a read only replica.\r\n", "hello_refused"},
-      {"-LOADING Valkey is loading the dataset in memory\r\n", "hello_refused"},
-      {"-CLUSTERDOWN The cluster is down\r\n", "hello_refused"},
-      {"-MOVED 1 127.0.0.1:1\r\n", "hello_refused"},
-      {"-ERR wrong number of arguments for 'blob.rdma_hello' command\r\n", "hello_refused"},
+      {"-ERR invalid rdma address hex\r\n", "address_refused"},
+      {"-ERR rdma address must be 32 bytes\r\n", "address_refused"},
+      {"-ERR session create: service 0: fabric error: fi_av_insert inserted 0 of 1 addresses\r\n", "session_refused"},
+      {"-READONLY You can't write against a read only replica.\r\n", "replica"},
+      {"-LOADING Valkey is loading the dataset in memory\r\n", "loading"},
+      {"-CLUSTERDOWN The cluster is down\r\n", "cluster_down"},
+      {"-MOVED 1 127.0.0.1:1\r\n", "moved"},
+      {"-ERR wrong number of arguments for 'blob.rdma_hello' command\r\n", "dialect"},
   };
   for (const auto& [wire, reason] : rows) {
     const HelloOutcome outcome = parse_hello(reply(wire));

@@ -291,7 +291,7 @@ class RepeatingFabric final : public fabric::Fabric {
 TEST(EngineFence, R87AnEndpointWithAFencedOnesAddressIsNotUsed) {
   ScriptedFabric inner(Rig::small_traits());
   RepeatingFabric repeating(inner);
-  Rig rig({Rig::lane().answer(say("")).close(), next_lane()}, {}, Rig::small_traits(), &repeating);
+  Rig rig({Rig::lane().answer(say("")).close(), next_lane()}, {}, Rig::small_traits(), {&repeating});
   rig.start();
   EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kLost);
   EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);

@@ -22,9 +22,9 @@ TEST(EngineHello, ARefusalTellsWhyAndTheTransferIsRepeatedUnsent) {
       {"-ERR RDMA provider unavailable on this instance\r\n", "server_no_fabric"},
       {"-ERR unknown command 'BLOB.RDMA_HELLO', with args beginning with: '02' \r\n", "no_module"},
       {"-NOPERM User x has no permissions to run the 'blob.rdma_hello' command\r\n", "noperm"},
-      {"-ERR session create: service 0: fabric error: fi_av_insert inserted -22 of 1 addresses\r\n", "hello_refused"},
-      {"-READONLY You can't write against a read only replica.\r\n", "hello_refused"},
-      {"-LOADING Valkey is loading the dataset in memory\r\n", "hello_refused"},
+      {"-ERR session create: service 0: fabric error: fi_av_insert inserted -22 of 1 addresses\r\n", "session_refused"},
+      {"-READONLY You can't write against a read only replica.\r\n", "replica"},
+      {"-LOADING Valkey is loading the dataset in memory\r\n", "loading"},
   };
   for (const auto& [reply, reason] : rows) {
     Rig rig({hello_says(reply)});
@@ -143,8 +143,42 @@ TEST(EngineHello, ALaneIsMadeAgainAfterTheServerCameBack) {
   rig.until_status(
       [](const nlohmann::json& page) { return page["lanes"].empty() || page["lanes"][0]["state"] != "idle"; });
   const auto slot = rig.begin_get("key", rig.lease(10));
-  const ScriptedServer second({Rig::lane().serve(say("$-1\r\n"))}, {}, port);
+  const ScriptedServer second({Rig::lane(3).serve(say("$-1\r\n"))}, {}, port);
   EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
+  // C11: a HELLO of its own, and the new addresses are the only ones left.
+  EXPECT_EQ(rig.fabric.count(ScriptedFabric::Kind::kInsertPeers), 2U);
+  rig.until_status([](const nlohmann::json& page) { return page["fabrics"][0]["endpoints"] == 1; });
+  EXPECT_EQ(rig.fabric.counters().av_entries, 3U);
+}
+
+TEST(EngineHello, AnOlderGenerationIsFoundByItsHelloAndSpokenTo) {
+  Rig rig([](ScriptedFabric& fabric) {
+    const auto old_server = [&fabric](const Script::Command& command) -> std::string {
+      if (command[0] == "BLOB.HELLO") return hello_reply();
+      if (command[0] == "BLOB.SET") return "+OK\r\n";
+      if (command[0] == "BLOB.GET") return give(fabric, "value")(command);
+      return "-ERR unknown command '" + command[0] + "', with args beginning with: \r\n";
+    };
+    return std::vector<Script>{Script().handshake().serve(old_server)};
+  });
+  rig.start();
+  EXPECT_TRUE(rig.engine->available());
+  EXPECT_EQ(rig.status()["dialect"], "blob");
+  EXPECT_EQ(rig.set("key", "value").kind, SetResult::Kind::kStored);
+  const GetResult result = rig.get("key", 5);
+  EXPECT_EQ(result.kind, GetResult::Kind::kLanded);
+  // One HELLO a connection (C2), and a SET without CRC: key, length and one window.
+  EXPECT_EQ(rig.server.accepted(), 2U);
+  const std::vector<Script::Command> commands = rig.server.commands(1);
+  EXPECT_EQ(commands[commands.size() - 2].size(), 6U);
+}
+
+TEST(EngineHello, WhatNoGenerationKnowsIsAServerWithoutTheModule) {
+  Rig rig({hello_says("-ERR unknown command\r\n")});
+  rig.start();
+  EXPECT_EQ(rig.engine->unavailable_reason(), "no_module");
+  EXPECT_EQ(rig.server.commands(0).back()[0], "BLOB.RDMA_HELLO");
+  EXPECT_EQ(rig.server.commands(1).back()[0], "BLOB.HELLO");
 }
 
 TEST(EngineHello, AFabricWithoutEndpointsIsAReasonAndIsTriedAgain) {

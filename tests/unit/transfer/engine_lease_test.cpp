@@ -135,7 +135,7 @@ TEST(EngineLease, WithoutAFabricThePoolWorksAndTransfersAreRepeated) {
   telemetry::Registry registry;
   base::Loop loop;
   Mailbox mail;
-  transfer::Engine engine(loop, {}, nullptr, "fabric_off", memory, registry);
+  transfer::Engine engine(loop, {}, {}, "fabric_off", memory, registry);
   std::thread thread([&] { loop.run("engine"); });
   bool ready = false;
   bool stopped = false;

@@ -4,8 +4,8 @@
 
 #include "tests/unit/transfer/rig.h"
 
-// What ends a transfer from this side: a deadline, the end of its client. Each closes the lane, none gives memory back
-// early (promise 4, C13).
+// What ends a transfer from this side: a deadline, the end of its client, a server that is dead elsewhere too. Each
+// closes the lane, none gives memory back early (promise 4, C13).
 
 namespace keyferry::test {
 namespace {
@@ -83,6 +83,91 @@ TEST(EngineLimits, TheEndOfAClientFencesWhatItHasOutAndRefusesWhatWaits) {
   rig.until_regions("free", Rig::kRegions);
   rig.engine->end_client(7);
   EXPECT_EQ(rig.get("again", 10).kind, GetResult::Kind::kMissing);
+}
+
+void probe_soon(transfer::EngineOptions& options) {
+  options.probe_after = std::chrono::milliseconds(20);
+  options.probe_wait = std::chrono::milliseconds(100);
+}
+
+/// Long enough for any machine.
+void probe_soon_and_wait(transfer::EngineOptions& options) {
+  options.probe_after = std::chrono::milliseconds(20);
+  options.probe_wait = std::chrono::minutes(2);
+}
+
+TEST(EngineLimits, R35ANodeThatIsSilentOnAnotherConnectionTooEndsWhatItOwes) {
+  // The second connection is the probe's: one never answers at all, the other stops answering.
+  for (const bool shakes_hands : {false, true}) {
+    Script probe = shakes_hands ? Script().handshake().until_closed() : Script().until_closed();
+    Rig rig({silent_lane(), std::move(probe), Rig::lane().serve(say("$-1\r\n"))}, probe_soon);
+    rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
+    rig.start();
+    const GetResult result = rig.get("key", 10);
+    EXPECT_EQ(result.kind, GetResult::Kind::kLost);
+    EXPECT_NE(result.text.find("fails its probe"), std::string::npos) << result.text;
+    EXPECT_EQ(rig.status()["quarantine"][0]["reason"], "probe");
+    rig.fabric.release_held(Kind::kCloseEndpoint);
+    rig.until_regions("free", Rig::kRegions);
+  }
+}
+
+TEST(EngineLimits, R35AnAnswerOfAnyKindIsLife) {
+  for (const char* answer :
+       {"+PONG\r\n", "-BUSY Valkey is busy running a script.\r\n", "-LOADING Valkey is loading\r\n"}) {
+    Rig rig(
+        {Rig::lane().answer(say("")).hold().send("$-1\r\n").until_closed(), Script().handshake().serve(say(answer))},
+        probe_soon_and_wait);
+    rig.start();
+    const auto slot = rig.begin_get("key", rig.lease(10));
+    rig.server.wait_accepted(2);
+    const auto pings = [&] {
+      std::size_t count = 0;
+      for (const Script::Command& command : rig.server.commands(1)) count += command[0] == "PING" ? 1 : 0;
+      return count;
+    };
+    while (pings() < 3) std::this_thread::yield();
+    EXPECT_FALSE(slot->has_value()) << answer;
+    rig.server.go();
+    EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing) << answer;
+    // Nothing is owed any more: the probe's connection goes.
+    rig.server.wait_ended(1);
+  }
+}
+
+TEST(EngineLimits, R35AServerThatTurnsTheProbeAwayIsAlive) {
+  Rig rig({Rig::lane().answer(say("")).hold().send("$-1\r\n").until_closed(),
+           Script().send("-ERR max number of clients reached\r\n").close()},
+          probe_soon_and_wait);
+  rig.start();
+  const auto slot = rig.begin_get("key", rig.lease(10));
+  rig.server.wait_accepted(4);
+  EXPECT_FALSE(slot->has_value());
+  rig.server.go();
+  EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
+}
+
+TEST(EngineLimits, R35ADeadIdleLaneIsFoundBeforeATransferMeetsIt) {
+  Rig rig({Rig::lane().answer(say("")).until_closed(), next_lane()}, [](transfer::EngineOptions& options) {
+    options.lane_check = std::chrono::milliseconds(20);
+    options.connect.timeout = std::chrono::milliseconds(500);
+  });
+  rig.start();
+  rig.until_status([](const nlohmann::json& page) {
+    return page["lanes"].size() == 1 && page["lanes"][0]["number"] > 1 && page["lanes"][0]["state"] == "idle";
+  });
+  EXPECT_EQ(rig.server.commands(0).back(), (Script::Command{"PING"}));
+  EXPECT_EQ(rig.regions("quarantined"), 0U);
+}
+
+TEST(EngineLimits, R35ALaneThatAnswersItsCheckStaysAndIsNotOwedTo) {
+  Rig rig({Rig::lane().answer(say("+PONG\r\n")).answer(say("-LOADING yet\r\n")).serve(say("$-1\r\n"))},
+          [](transfer::EngineOptions& options) { options.lane_check = std::chrono::milliseconds(20); });
+  rig.start();
+  while (rig.server.commands(0).size() < 8) std::this_thread::yield();
+  EXPECT_EQ(rig.fabric.counters().owed, 0U);
+  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.server.accepted(), 1U);
 }
 
 }  // namespace

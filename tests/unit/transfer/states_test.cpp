@@ -24,8 +24,8 @@ std::set<std::string> allowed(std::size_t states) {
 TEST(States, R88ALaneThatIsFencedOnlyCloses) {
   EXPECT_EQ(allowed<LaneRules>(kLaneStates),
             (std::set<std::string>{"connecting>hello", "connecting>draining", "hello>idle", "hello>draining",
-                                   "idle>busy", "idle>draining", "busy>idle", "busy>draining", "busy>fenced",
-                                   "draining>closed", "fenced>closed"}));
+                                   "idle>busy", "idle>draining", "idle>checking", "checking>idle", "checking>draining",
+                                   "busy>idle", "busy>draining", "busy>fenced", "draining>closed", "fenced>closed"}));
 }
 
 TEST(States, ATransferEndsOnceAndIsWrittenAgainOnlyAfterAReply) {
