@@ -15,6 +15,10 @@ if(KEYFERRY_FABRIC)
   # Headers only: the library itself is loaded at run time.
   pkg_check_modules(LIBFABRIC REQUIRED libfabric)
 endif()
+if(KEYFERRY_RDMA)
+  pkg_check_modules(RDMACM REQUIRED IMPORTED_TARGET librdmacm)
+  pkg_check_modules(IBVERBS REQUIRED IMPORTED_TARGET libibverbs)
+endif()
 
 add_library(keyferry_asio INTERFACE)
 target_link_libraries(keyferry_asio INTERFACE Boost::headers OpenSSL::SSL OpenSSL::Crypto Threads::Threads)
