@@ -1,0 +1,18 @@
+"""The transport by itself: rdma_transport_test of the build against servers with small and large windows."""
+
+import os
+import subprocess
+
+import pytest
+from lab import ADDRESS, PORT, build
+
+
+# The thousand connects and the busy server take their time in the guest and know nothing of windows.
+@pytest.mark.parametrize("window, tests", [(64 << 10, "*"), (16 << 20, "-*thousand*:*busy*")], ids=["64KiB", "16MiB"])
+def test_transport_alone(lab, window, tests):
+    lab.start_server("--rdma-rx-size", window)
+    done = subprocess.run([build() / "bin/rdma_transport_test", "--gtest_brief=1", f"--gtest_filter={tests}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, "RDMA_SERVER": f"{ADDRESS}:{PORT}", "RDMA_WINDOW": str(window)})
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert lab.server.running(), lab.server.log()
+    assert lab.direct().call("PING") == b"PONG"
