@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from running_stack import wait_until
 from ways import KIB, Travelled, reasons
 from wire import ErrorReply, Pattern, request
 
@@ -271,3 +272,18 @@ def test_what_cannot_be_an_object_is_a_string_and_counted(make_stack):
         counted = reasons(stack)
         assert counted["rdma", "tcp", "larger_than_half_the_pool"] == 1 and counted["rdma", "tcp", "object_refused"] == 1
     stack.wait_quiet()
+
+
+def test_clients_that_die_in_mid_command_leave_no_lease_and_no_key_behind(stack):
+    with stack.wire() as keeper:
+        for number in range(60):
+            assert keeper.call("SET", "off:die", LARGER) == b"OK"
+            words = [("GETDEL", "off:die"), ("GET", "off:die"), ("MGET", "off:die", "off:none", "off:die"), ("GETEX", "off:die", "EX", 100), ("SET", "off:die", LARGE, "EX", 100)][number % 5]
+            with stack.wire() as wire:
+                sent = request(*words)
+                cut = words[0] == "SET" and number % 2 == 1
+                wire.raw(sent[: -1 - number] if cut else sent)
+                if number % 3 == 0 and not cut:
+                    wire.socket.recv(1)
+    stack.wait_quiet()
+    wait_until(lambda: not list(stack.direct().scan_iter("off:die:keyferry:*")), "what was moved aside to be removed or put back")
