@@ -69,12 +69,16 @@ gateway::WorkerOptions worker_options(const Options& options, std::size_t worker
   worker.connect = connect_options(options);
   worker.connections = options.upstream.connections;
   worker.bulk_connections = bulk_connections(options);
+  worker.pinned_short = (options.limits.pinned_short + workers - 1) / workers;
+  worker.pinned_long = (options.limits.pinned_long + workers - 1) / workers;
+  worker.pin_wait = options.limits.pin_wait;
   worker.gateway.threshold = options.transfer.threshold;
   worker.gateway.value_max = options.limits.value_max;
   worker.gateway.client_buffer = options.limits.client_buffer;
   worker.gateway.worker_buffer = options.limits.total_buffer / workers;
   worker.gateway.stall = options.limits.stall;
   worker.gateway.client_idle = options.limits.client_idle;
+  worker.gateway.user = options.upstream.user;
   worker.gateway.node = node_address(options).text();
   worker.gateway.offload = options.transfer.offload;
   worker.gateway.transport = uses_tls(options) ? "tls" : "tcp";
@@ -201,6 +205,7 @@ void Daemon::run() {
     listener.port = one.tcp.port;
     listener.path = one.unix_path;
     listener.mode = one.mode;
+    listener.dedicated = one.upstream == ListenUpstream::kDedicated;
     if (one.tls) listener.tls = gateway::TlsServerFiles{one.tls->cert, one.tls->key, one.tls->ca};
     spdlog::info("listening on {}{}", one.unix_path.empty() ? one.tcp.text() : one.unix_path, one.tls ? " (TLS)" : "");
   }

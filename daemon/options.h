@@ -30,6 +30,10 @@ struct ListenTls {
   bool operator==(const ListenTls&) const = default;
 };
 
+/// Shared: clients share connections to the server while nothing demands one's own. Dedicated: each has its own for
+/// life.
+enum class ListenUpstream : std::uint8_t { kShared, kDedicated };
+
 /// One item of `listen`: `tcp` has a port, or `unix_path` is set; never both.
 struct ListenOptions {
   HostPort tcp;
@@ -38,6 +42,7 @@ struct ListenOptions {
   unsigned mode = 0;
   bool allow_unauthenticated = false;
   std::optional<ListenTls> tls = std::nullopt;
+  ListenUpstream upstream = ListenUpstream::kShared;
   bool operator==(const ListenOptions&) const = default;
 };
 
@@ -118,6 +123,9 @@ struct LimitOptions {
   base::Duration pool_wait{};
   base::Duration upstream_wait{};
   std::size_t upstream_connections = 0;
+  std::size_t pinned_long = 0;
+  std::size_t pinned_short = 0;
+  base::Duration pin_wait{};
   /// 0: never.
   base::Duration client_idle{};
   base::Duration drain{};

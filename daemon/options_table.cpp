@@ -104,6 +104,8 @@ constexpr std::array kModesElsewhere{"cluster"sv, "sentinel"sv};
 // In the order of enum Transport.
 constexpr std::array kTransports{"auto"sv, "tls"sv, "tcp"sv};
 constexpr std::array kTransportsElsewhere{"rdma"sv};
+// In the order of enum ListenUpstream.
+constexpr std::array kListenUpstreams{"shared"sv, "dedicated"sv};
 // In the order of enum HugePages.
 constexpr std::array kHugePages{"prefer"sv, "require"sv, "never"sv};
 // In the order of enum TrustErrorReplies.
@@ -175,6 +177,14 @@ constexpr std::array kTable{
                       "need none.",
                .example = "/etc/keyferry/clients.crt",
                .set = kSet<&Options::listen, &ListenOptions::tls, &ListenTls::ca>},
+    OptionInfo{.path = "listen[].upstream",
+               .type = kChoice,
+               .default_text = "shared",
+               .doc =
+                   "shared: clients share connections to the server while nothing demands one's own. dedicated: each "
+                   "has its own for life, of limits.pinned_long.",
+               .choices = kListenUpstreams,
+               .set = kSet<&Options::listen, &ListenOptions::upstream>},
 
     OptionInfo{.path = "upstream", .type = kSection, .doc = "The server that is spoken to."},
     OptionInfo{.path = "upstream.mode",
@@ -431,6 +441,28 @@ constexpr std::array kTable{
                .least = 1,
                .most = 100000,
                .set = kSet<&Options::limits, &LimitOptions::upstream_connections>},
+    OptionInfo{.path = "limits.pinned_long",
+               .type = kCount,
+               .default_text = "1024",
+               .doc = "Connections that clients have for themselves for what may wait long: blocking commands, "
+                      "subscriptions, MONITOR, dedicated listeners. Each worker has an even share.",
+               .least = 1,
+               .most = 1000000,
+               .set = kSet<&Options::limits, &LimitOptions::pinned_long>},
+    OptionInfo{.path = "limits.pinned_short",
+               .type = kCount,
+               .default_text = "128",
+               .doc = "The same for what is short: MULTI, WATCH, scripts, AUTH, SELECT.",
+               .least = 1,
+               .most = 1000000,
+               .set = kSet<&Options::limits, &LimitOptions::pinned_short>},
+    OptionInfo{.path = "limits.pin_wait",
+               .type = kDuration,
+               .default_text = "5s",
+               .doc = "How long a client waits for one of them; then one error.",
+               .least = 1,
+               .most = kHour,
+               .set = kSet<&Options::limits, &LimitOptions::pin_wait>},
     OptionInfo{.path = "limits.client_idle",
                .type = kDuration,
                .default_text = "0",
@@ -473,10 +505,9 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,   "listen[].upstream"sv,  "listen[].require_auth"sv, "listen[].allow_uids"sv,
-    "listen[].user"sv,   "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv,
-    "pool.numa"sv,       "fabric.threads"sv,     "limits.pinned_long"sv,    "limits.pinned_short"sv,
-    "limits.pin_wait"sv,
+    "listen[].ring"sv,      "listen[].require_auth"sv, "listen[].allow_uids"sv,        "listen[].user"sv,
+    "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv, "pool.numa"sv,
+    "fabric.threads"sv,
 };
 
 }  // namespace

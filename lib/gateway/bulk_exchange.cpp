@@ -44,9 +44,9 @@ BulkExchange::BulkExchange(Session& session, SlotTag tag, BulkSource source)
 BulkExchange::~BulkExchange() = default;
 
 void BulkExchange::start() {
-  session_.worker().bulk.borrow(session_.client().protocol, [self = shared_from_this(), this](auto connection) {
-    on_connection(std::move(connection));
-  });
+  session_.worker().bulk.borrow(
+      session_.client().identity, session_.client().protocol,
+      [self = shared_from_this(), this](auto connection) { on_connection(std::move(connection)); });
 }
 
 void BulkExchange::on_connection(base::Result<std::unique_ptr<upstream::Connection>> connection) {

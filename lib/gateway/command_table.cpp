@@ -2,82 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 
 namespace keyferry::gateway {
 
 namespace {
 
-// This version multiplexes all clients of one protocol over shared connections, so what would change or hold such a
-// connection for the others is refused by name. The texts say what to do instead.
-constexpr std::string_view kChangesConnection =
-    "ERR keyferry: this command changes or holds the connection it runs on, and this version shares its connections "
-    "between clients; send it to "
-    "the server directly";
-constexpr std::string_view kBlocks =
-    "ERR keyferry: blocking commands hold the connection they run on, and this version shares its connections between "
-    "clients; send it to the "
-    "server directly";
-constexpr std::string_view kRdmaFromSocket =
-    "ERR keyferry: BLOB.RDMA_* names memory of the caller, which a socket client has not registered here; use "
-    "BLOB.TCP_SET and BLOB.TCP_GET, large "
-    "values then travel by RDMA from the gateway's pool";
-constexpr std::string_view kIdentity =
-    "ERR keyferry: this version connects to the server as the one user of its configuration; AUTH is not available to "
-    "local clients";
+using Row = CommandRow;
 
-struct Row {
-  std::string_view name;
-  Route route;
-  std::string_view refusal = {};
-};
-
-// Sorted by name: looked up by binary search, and a test checks the order.
+// Sorted by name: looked up by binary search.
 constexpr std::array kTable{
-    Row{"ASKING", Route::kRefused, kChangesConnection},
-    Row{"AUTH", Route::kRefused, kIdentity},
-    Row{"BLMOVE", Route::kRefused, kBlocks},
-    Row{"BLMPOP", Route::kRefused, kBlocks},
-    Row{"BLOB.RDMA_GET", Route::kRefused, kRdmaFromSocket},
-    Row{"BLOB.RDMA_HELLO", Route::kRefused, kRdmaFromSocket},
-    Row{"BLOB.RDMA_SET", Route::kRefused, kRdmaFromSocket},
-    Row{"BLOB.TCP_GET", Route::kBlobGet},
-    Row{"BLOB.TCP_SET", Route::kBlobSet},
-    Row{"BLPOP", Route::kRefused, kBlocks},
-    Row{"BRPOP", Route::kRefused, kBlocks},
-    Row{"BRPOPLPUSH", Route::kRefused, kBlocks},
-    Row{"BZMPOP", Route::kRefused, kBlocks},
-    Row{"BZPOPMAX", Route::kRefused, kBlocks},
-    Row{"BZPOPMIN", Route::kRefused, kBlocks},
-    Row{"CLIENT", Route::kLocal},
-    Row{"DISCARD", Route::kRefused, kChangesConnection},
-    Row{"EXEC", Route::kRefused, kChangesConnection},
-    Row{"HELLO", Route::kLocal},
-    Row{"HOST:", Route::kHangUp},
-    Row{"MONITOR", Route::kRefused, kChangesConnection},
-    Row{"MULTI", Route::kRefused, kChangesConnection},
-    Row{"PING", Route::kLocal},
-    Row{"POST", Route::kHangUp},
-    Row{"PSUBSCRIBE", Route::kRefused, kChangesConnection},
-    Row{"PSYNC", Route::kRefused, kChangesConnection},
-    Row{"PUNSUBSCRIBE", Route::kRefused, kChangesConnection},
-    Row{"QUIT", Route::kLocal},
-    Row{"READONLY", Route::kRefused, kChangesConnection},
-    Row{"READWRITE", Route::kRefused, kChangesConnection},
-    Row{"REPLCONF", Route::kRefused, kChangesConnection},
-    Row{"RESET", Route::kLocal},
-    Row{"SELECT", Route::kLocal},
-    Row{"SSUBSCRIBE", Route::kRefused, kChangesConnection},
-    Row{"SUBSCRIBE", Route::kRefused, kChangesConnection},
-    Row{"SUNSUBSCRIBE", Route::kRefused, kChangesConnection},
-    Row{"SYNC", Route::kRefused, kChangesConnection},
-    Row{"UNSUBSCRIBE", Route::kRefused, kChangesConnection},
-    Row{"UNWATCH", Route::kRefused, kChangesConnection},
-    Row{"WAIT", Route::kRefused, kBlocks},
-    Row{"WAITAOF", Route::kRefused, kBlocks},
-    Row{"WATCH", Route::kRefused, kChangesConnection},
+#include "gateway/command_data.inc"
 };
 
-constexpr std::size_t kLongestName = 15;
+constexpr std::size_t kLongestName = 32;
 
 static_assert(std::is_sorted(kTable.begin(), kTable.end(), [](const Row& a, const Row& b) { return a.name < b.name; }));
 static_assert(std::all_of(kTable.begin(), kTable.end(),
@@ -87,9 +26,32 @@ char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 
-bool has_option(std::span<const std::string_view> args, std::string_view option) {
-  return std::any_of(args.begin() + 1, args.end(),
-                     [option](std::string_view arg) { return equals_upper(arg, option); });
+/// A name in upper case; nothing if it is longer than any in the table.
+class Folded {
+ public:
+  bool append(std::string_view text) {
+    if (size_ + text.size() > text_.size()) return false;
+    std::transform(text.begin(), text.end(), text_.begin() + static_cast<std::ptrdiff_t>(size_), upper);
+    size_ += text.size();
+    return true;
+  }
+  std::string_view view() const { return {text_.data(), size_}; }
+
+ private:
+  std::array<char, kLongestName> text_{};
+  std::size_t size_ = 0;
+};
+
+const Row* find(std::string_view name) {
+  const auto* row =
+      std::lower_bound(kTable.begin(), kTable.end(), name, [](const Row& a, std::string_view b) { return a.name < b; });
+  return row != kTable.end() && row->name == name ? row : nullptr;
+}
+
+bool has_subcommands(const Row* row) {
+  const Row* next = row + 1;
+  return next != kTable.end() && next->name.size() > row->name.size() && next->name.starts_with(row->name) &&
+         next->name[row->name.size()] == '|';
 }
 
 // Whether the command blocks is in its arguments: the option stands before the keys, which STREAMS begins.
@@ -103,6 +65,22 @@ bool reads_blocking(std::span<const std::string_view> args) {
   return false;
 }
 
+// The option stands behind the version, in any order with SETNAME, whose name is anything.
+bool greets_with_auth(std::span<const std::string_view> args) {
+  for (std::size_t i = 2; i < args.size(); ++i) {
+    if (equals_upper(args[i], "AUTH")) return true;
+    if (equals_upper(args[i], "SETNAME")) ++i;
+  }
+  return false;
+}
+
+std::optional<std::size_t> number(std::string_view text) {
+  std::size_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 bool equals_upper(std::string_view text, std::string_view wanted) {
@@ -110,24 +88,52 @@ bool equals_upper(std::string_view text, std::string_view wanted) {
          std::equal(text.begin(), text.end(), wanted.begin(), [](char a, char b) { return upper(a) == b; });
 }
 
-Classified classify(std::span<const std::string_view> args) {
-  const std::string_view name = args.front();
-  if (equals_upper(name, "XREAD") || equals_upper(name, "XREADGROUP")) {
-    return reads_blocking(args) ? Classified{Route::kRefused, kBlocks} : Classified{};
+const CommandRow* find_command(std::span<const std::string_view> args) {
+  Folded name;
+  if (args.empty() || !name.append(args[0])) return nullptr;
+  const Row* row = find(name.view());
+  if (row == nullptr || args.size() < 2 || !has_subcommands(row)) return row;
+  if (!name.append("|") || !name.append(args[1])) return row;
+  const Row* subcommand = find(name.view());
+  return subcommand != nullptr ? subcommand : row;
+}
+
+std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std::string_view> args) {
+  std::vector<std::string_view> keys;
+  const auto count = static_cast<int>(args.size());
+  if (row.first_key > 0 && row.key_step > 0) {
+    const int last = row.last_key < 0 ? count + row.last_key : std::min(row.last_key, count - 1);
+    for (int at = row.first_key; at <= last; at += row.key_step) keys.push_back(args[static_cast<std::size_t>(at)]);
   }
-  if (equals_upper(name, "SCRIPT")) {
-    return has_option(args.first(std::min<std::size_t>(args.size(), 2)), "DEBUG")
-               ? Classified{Route::kRefused, kChangesConnection}
-               : Classified{};
+  if (row.numkeys > 0 && row.numkeys < count) {
+    const auto at = static_cast<std::size_t>(row.numkeys);
+    const std::size_t behind = args.size() - at - 1;
+    const std::span<const std::string_view> named =
+        args.subspan(at + 1, std::min(number(args[at]).value_or(0), behind));
+    keys.insert(keys.end(), named.begin(), named.end());
   }
-  if (name.size() > kLongestName) return {};
-  std::array<char, kLongestName> folded{};
-  std::transform(name.begin(), name.end(), folded.begin(), upper);
-  const std::string_view key(folded.data(), name.size());
-  const auto* row =
-      std::lower_bound(kTable.begin(), kTable.end(), key, [](const Row& a, std::string_view b) { return a.name < b; });
-  if (row == kTable.end() || row->name != key) return {};
-  return {row->route, row->refusal};
+  return keys;
+}
+
+Route classify(std::span<const std::string_view> args) {
+  const Row* row = find_command(args);
+  if (row == nullptr) return Route::kOrdinary;
+  if (row->name == "XREAD" || row->name == "XREADGROUP")
+    return reads_blocking(args) ? Route::kBlocking : Route::kOrdinary;
+  if (row->name == "HELLO") return greets_with_auth(args) ? Route::kIdentity : Route::kLocal;
+  // A subcommand that this table's server does not have: an error, or something new for its connection.
+  if (row->name == "CLIENT" && args.size() > 1) return Route::kAlone;
+  return row->route;
+}
+
+std::string_view refusal_of(Route route) {
+  if (route == Route::kRdma) {
+    return "ERR keyferry: BLOB.RDMA_* names memory of the caller, which a socket client has not registered here; use "
+           "BLOB.TCP_SET and BLOB.TCP_GET, large values then travel by RDMA from the gateway's pool";
+  }
+  return "ERR keyferry: clients share connections to the server here, so CLIENT LIST takes ID and TYPE, and CLIENT "
+         "KILL "
+         "takes ID alone; use others on the server directly or through a listener with upstream: dedicated";
 }
 
 }  // namespace keyferry::gateway

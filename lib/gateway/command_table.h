@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace keyferry::gateway {
 
-/// How the gateway carries a command.
+/// How the gateway carries a command of a client that has no connection of its own (Router).
 enum class Route : std::uint8_t {
   /// Forwarded on a shared channel.
   kOrdinary,
@@ -15,24 +16,63 @@ enum class Route : std::uint8_t {
   /// BLOB.TCP_SET key value / BLOB.TCP_GET key: by the fabric from the threshold up, else on a bulk connection.
   kBlobSet,
   kBlobGet,
-  /// Refused with `refusal`; the connection lives (R7).
-  kRefused,
+  /// On a connection of its own for this one command: it may run long, or must not wait behind what others wait for.
+  kAlone,
+  /// SELECT, AUTH, HELLO with AUTH: as kAlone, and from its reply on the client is served by another pool (R54).
+  kIdentity,
+  /// On a connection of its own until its reply, which may take for ever (R23).
+  kBlocking,
+  /// Begins what has to stay on one connection: MULTI, WATCH (R15, R17).
+  kTransaction,
+  /// Ends it. Without one begun it is ordinary: the server's error.
+  kEndsTransaction,
+  /// Changes its connection in a way that only the connection can keep: the client keeps one from here on.
+  kOwn,
+  /// As kOwn, and replies can't be counted from here on: bytes are passed through (SUBSCRIBE, MONITOR, SYNC ...; R10).
+  kRaw,
+  /// CLIENT LIST, INFO, KILL, UNBLOCK: they speak of connections, by ids that are the gateway's here.
+  kClients,
+  /// BLOB.RDMA_*: refused from a socket.
+  kRdma,
   /// A line of HTTP: the client is closed without a reply, as the server does, lest a web page drive it (cross-protocol
-  /// scripting). Never forwarded: it would
-  /// end a connection that others share.
+  /// scripting). Never forwarded: it would end a connection that others share.
   kHangUp,
 };
 
-struct Classified {
-  Route route = Route::kOrdinary;
-  /// For kRefused: the whole error text, starting with its code.
-  std::string_view refusal;
+/// What the server says of a command, and our own column. From command_data.inc, which
+/// tests/support/valkey/commands writes.
+struct CommandRow {
+  /// Upper case; a subcommand as COMMAND|SUBCOMMAND.
+  std::string_view name;
+  Route route;
+  /// kWrite and so on.
+  unsigned flags;
+  /// Places of the keys among the arguments, as COMMAND says: first, last (negative: from the end), step. 0: none.
+  int first_key, last_key, key_step;
+  /// The place of the argument that says how many keys follow it; 0: none.
+  int numkeys;
 };
 
-/// Decides by name and arguments (args[0] is the name, any case). What the table does not know is ordinary: arity,
-/// unknown commands and ACL are the server's to judge. Only the arguments that are given are looked at, so the name
-/// alone is enough for most.
-Classified classify(std::span<const std::string_view> args);
+inline constexpr unsigned kWrite = 1;
+inline constexpr unsigned kReadonly = 2;
+/// Which arguments are keys depends on others.
+inline constexpr unsigned kMovableKeys = 4;
+inline constexpr unsigned kMayBlock = 8;
+
+/// The row of a command, of its subcommand if it has one; null for what the server of the table does not know. args[0]
+/// is the name, any case.
+const CommandRow* find_command(std::span<const std::string_view> args);
+
+/// The keys that a command names, as the table can tell: none for unknown commands, and not those behind a keyword
+/// (STREAMS, STORE, KEYS). For scripts those that are declared.
+std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std::string_view> args);
+
+/// Decides by name and arguments. What the table does not know is ordinary: arity, unknown commands and ACL are the
+/// server's to judge. Only the arguments that are given are looked at, so the name alone is enough for most.
+Route classify(std::span<const std::string_view> args);
+
+/// For kRdma and kClients: the whole error text, starting with its code.
+std::string_view refusal_of(Route route);
 
 /// True if both are equal, ASCII letters in any case. `upper` must be upper case.
 bool equals_upper(std::string_view text, std::string_view upper);

@@ -24,7 +24,9 @@ void Gateway::listen(const std::vector<ListenOptions>& listeners) {
     if (options.tls) tls = tls_servers_.emplace_back(std::make_unique<TlsServer>(*options.tls)).get();
     listeners_.push_back(std::make_unique<Listener>(
         workers_.front()->loop(), options,
-        [this, tls](base::Fd socket, std::string_view transport) { place(std::move(socket), transport, tls); }));
+        [this, tls, dedicated = options.dedicated](base::Fd socket, std::string_view transport) {
+          place(std::move(socket), tls != nullptr ? "tls" : transport, dedicated, tls);
+        }));
   }
 }
 
@@ -32,7 +34,7 @@ void Gateway::refresh_tls() {
   for (const auto& server : tls_servers_) server->refresh();
 }
 
-void Gateway::place(base::Fd socket, std::string_view transport, const TlsServer* tls) {
+void Gateway::place(base::Fd socket, std::string_view transport, bool dedicated, const TlsServer* tls) {
   if (clients() >= most_clients_) {
     if (tls != nullptr) return;
     // The server's own words, so that clients know what to make of them. A fresh socket's buffer has room for them.
@@ -42,7 +44,7 @@ void Gateway::place(base::Fd socket, std::string_view transport, const TlsServer
   }
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
-  (*least)->adopt(std::move(socket), next_id_++, tls != nullptr ? "tls" : transport, tls);
+  (*least)->adopt(std::move(socket), {next_id_++, transport, dedicated}, tls);
 }
 
 std::size_t Gateway::clients() const {

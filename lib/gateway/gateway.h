@@ -28,7 +28,7 @@ class Gateway {
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
  private:
-  void place(base::Fd socket, std::string_view transport, const TlsServer* tls);
+  void place(base::Fd socket, std::string_view transport, bool dedicated, const TlsServer* tls);
 
   const std::size_t most_clients_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -21,6 +21,8 @@ struct ListenOptions {
   unsigned mode = 0660;
   /// For an address: TLS with these files. The listener itself does not look at it.
   std::optional<TlsServerFiles> tls = std::nullopt;
+  /// Each client has a connection to the server for itself, for life.
+  bool dedicated = false;
 };
 
 /// A listening socket that hands on what connects. Lives on one loop's thread; constructed before that runs or on it.

@@ -87,10 +87,6 @@ void hello(Session& session, Args args, SlotTag tag) {
       name = args[i + 1];
       if (!is_clean_name(name)) return session.reply_error(tag, kDirtyName);
       i += 2;
-    } else if (equals_upper(args[i], "AUTH") && i + 2 < args.size()) {
-      return session.reply_error(tag,
-                                 "ERR keyferry: this version connects to the server as the one user of its "
-                                 "configuration; HELLO with AUTH is not available to local clients");
     } else {
       return session.reply_error(tag, "ERR Syntax error in HELLO option '" + std::string(args[i]) + "'");
     }
@@ -125,7 +121,6 @@ void client_getname(Session& session, SlotTag tag) {
 }
 
 void client_command(Session& session, Args args, SlotTag tag) {
-  if (args.size() < 2) return session.reply_error(tag, wrong_arity("client"));
   const std::string_view sub = args[1];
   if (equals_upper(sub, "SETINFO")) return client_setinfo(session, args, tag);
   if (equals_upper(sub, "SETNAME")) {
@@ -138,41 +133,30 @@ void client_command(Session& session, Args args, SlotTag tag) {
     if (args.size() != 2) return session.reply_error(tag, wrong_arity("client|getname"));
     return client_getname(session, tag);
   }
-  if (equals_upper(sub, "ID")) {
-    if (args.size() != 2) return session.reply_error(tag, wrong_arity("client|id"));
-    std::string bytes;
-    resp::append_integer(bytes, static_cast<std::int64_t>(session.client().id));
-    return answer(session, tag, bytes);
-  }
-  session.reply_error(tag,
-                      "ERR keyferry: of CLIENT this version has SETINFO, SETNAME, GETNAME and ID; the rest concerns "
-                      "connections of the server, which are "
-                      "shared here");
-}
-
-void select(Session& session, Args args, SlotTag tag) {
-  if (args.size() != 2) return session.reply_error(tag, wrong_arity("select"));
-  if (args[1] == "0") return answer_ok(session, tag);
-  session.reply_error(tag, "ERR keyferry: this version serves database 0 only");
-}
-
-void reset(Session& session, SlotTag tag) {
-  session.client().protocol = resp::Protocol::kResp2;
-  session.client().name.clear();
-  answer(session, tag, "+RESET\r\n");
+  // ID: the one left in the table.
+  if (args.size() != 2) return session.reply_error(tag, wrong_arity("client|id"));
+  std::string bytes;
+  resp::append_integer(bytes, static_cast<std::int64_t>(session.client().id));
+  answer(session, tag, bytes);
 }
 
 }  // namespace
+
+void reset_client(Session& session) {
+  session.client().protocol = resp::Protocol::kResp2;
+  session.client().identity = {};
+  session.client().name.clear();
+}
 
 void run_local(Session& session, Args args, SlotTag tag) {
   const std::string_view name = args.front();
   if (equals_upper(name, "PING")) return ping(session, args, tag);
   if (equals_upper(name, "HELLO")) return hello(session, args, tag);
   if (equals_upper(name, "CLIENT")) return client_command(session, args, tag);
-  if (equals_upper(name, "SELECT")) return select(session, args, tag);
   if (equals_upper(name, "RESET")) {
     if (args.size() != 1) return session.reply_error(tag, wrong_arity("reset"));
-    return reset(session, tag);
+    reset_client(session);
+    return answer(session, tag, "+RESET\r\n");
   }
   // QUIT: the one left in the table.
   answer_ok(session, tag);

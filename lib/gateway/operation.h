@@ -21,6 +21,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// What was queued for the client has left, so that there is room for more.
   virtual void output_drained() {}
 
+  /// It may last as long as its client and holds nothing that others wait for: limits.stall and limits.client_idle are
+  /// not for it.
+  virtual bool patient() const { return false; }
+
   /// A large GET: consecutive ones overlap, and lease in order (design: Session, Pool).
   virtual bool is_get() const { return false; }
   /// For GETs: it waits for its turn to ask for a lease; every earlier one holds its own or needs none.

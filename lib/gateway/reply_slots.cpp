@@ -16,6 +16,10 @@ std::string_view name_of(CommandClass command_class) {
       return "transfer_get";
     case CommandClass::kBulk:
       return "bulk";
+    case CommandClass::kPinned:
+      return "pinned";
+    case CommandClass::kBlocking:
+      return "blocking";
   }
   return "unknown";
 }
@@ -59,6 +63,12 @@ bool ReplySlots::retract(SlotTag tag) {
   return true;
 }
 
+void ReplySlots::append_push(std::string_view bytes) {
+  if (slots_.empty() || !slots_.front().begun) return output_.append(bytes);
+  pushes_.append(bytes);
+  buffered_ += bytes.size();
+}
+
 void ReplySlots::finish(SlotTag tag) {
   slots_[tag - first_].done = true;
   drain();
@@ -69,6 +79,10 @@ void ReplySlots::drain() {
     if (!slots_.front().done) return;
     slots_.pop_front();
     ++first_;
+    if (!pushes_.empty()) {
+      buffered_ -= pushes_.size();
+      output_.append(std::exchange(pushes_, {}));
+    }
     if (slots_.empty()) return;
     // The next one is the oldest now: what it has gathered may leave, finished or not.
     Slot& next = slots_.front();
@@ -95,6 +109,7 @@ void ReplySlots::clear() {
   for (const Slot& slot : slots_) marks_.touch(slot.writes);
   first_ += slots_.size();
   slots_.clear();
+  pushes_.clear();
   buffered_ = 0;
   values_ = 0;
 }

@@ -17,8 +17,17 @@ namespace keyferry::gateway {
 using SlotTag = std::uint64_t;
 
 /// What a command counts as in commands_total and command_seconds.
-enum class CommandClass : std::uint8_t { kOrdinary, kLocal, kTransferSet, kTransferGet, kBulk };
-inline constexpr std::size_t kCommandClasses = 5;
+enum class CommandClass : std::uint8_t {
+  kOrdinary,
+  kLocal,
+  kTransferSet,
+  kTransferGet,
+  kBulk,
+  /// On a connection of the client's own; what may wait there for ever by itself (R24).
+  kPinned,
+  kBlocking
+};
+inline constexpr std::size_t kCommandClasses = 7;
 std::string_view name_of(CommandClass command_class);
 
 /// Keeps a client's replies in the order of its commands (R9, R20): whatever order they are finished in, they reach the
@@ -38,6 +47,8 @@ class ReplySlots {
   void append_value(SlotTag tag, transfer::SharedValue value);
   /// Takes back what was appended. False if some of it has gone to the output already.
   bool retract(SlotTag tag);
+  /// Bytes that are nobody's reply: they leave now, or, when the oldest reply has begun to, behind it (R5).
+  void append_push(std::string_view bytes);
   /// The reply is complete.
   void finish(SlotTag tag);
 
@@ -71,6 +82,7 @@ class ReplySlots {
 
   OutputQueue& output_;
   transfer::WriteMarks& marks_;
+  std::string pushes_;
   std::deque<Slot> slots_;
   SlotTag first_ = 0;
   std::size_t buffered_ = 0;

@@ -9,6 +9,7 @@
 #include "gateway/command_table.h"
 #include "gateway/offload_table.h"
 #include "gateway/operation.h"
+#include "gateway/pin.h"
 #include "gateway/reply_slots.h"
 #include "gateway/worker_context.h"
 #include "resp/request_parser.h"
@@ -20,10 +21,13 @@ class Session;
 
 /// Which way each command of one client goes, and when it may start: program order (design: Session). Ordinary commands
 /// are pipelined on one shared channel, a command that needs more (Operation) starts when everything before it is
-/// answered, and only consecutive large GETs overlap. Part of its session, belongs to the worker's thread.
+/// answered, and only consecutive large GETs overlap. While state demands it the client has a connection for itself
+/// (Pin): moving there waits for all earlier replies, and all commands take that way until it goes back (R14). Part of
+/// its session, belongs to the worker's thread.
 class Router final : public upstream::ReplySink {
  public:
-  explicit Router(Session& session);
+  /// `dedicated`: the client keeps a connection for itself for life.
+  Router(Session& session, bool dedicated);
   ~Router() override;
 
   /// A whole command, `raw` as it came. False: it can't start yet, or the client was closed; ask again when something
@@ -35,14 +39,23 @@ class Router final : public upstream::ReplySink {
   bool is_large_set(std::span<const std::string_view> args) const;
 
   /// Nothing is under way for this client.
-  bool idle() const { return outstanding_ == 0 && operations_.empty(); }
+  bool idle() const { return outstanding_ == 0 && operations_.empty() && !pin_; }
   bool has_operations() const { return !operations_.empty(); }
   /// No other operation of this client is under way.
   bool only(const Operation& operation) const {
     return operations_.size() == 1 && operations_.front().get() == &operation;
   }
   /// A lease, a connection or a paused channel waits for the client to take what it asked for.
-  bool holds_something() const { return !operations_.empty() || channel_paused_; }
+  bool holds_something() const { return !operations_.empty() || channel_paused_ || (pin_ && pin_->paused()); }
+  bool dedicated() const { return dedicated_; }
+  bool waits_for_pin() const { return pin_ && pin_->state() == Pin::State::kWaiting; }
+  /// What the client waits for may never come: it has given that up when it closes its side.
+  bool blocked() const { return pin_ && pin_->blocked(); }
+
+  /// The client's own connection has nothing to do: false if the client keeps it.
+  bool release_pin();
+  /// It is lost, and what was owed on it is answered.
+  void pin_lost();
 
   void operation_done(Operation& operation);
   void continue_with(Operation& old, std::shared_ptr<Operation> next);
@@ -60,6 +73,30 @@ class Router final : public upstream::ReplySink {
   void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
 
  private:
+  struct Plan {
+    PinEffect effect = PinEffect::kNone;
+    base::Task then;
+  };
+
+  bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool want_pin(Pin::Kind kind);
+  bool pin_ready(bool& failed);
+  bool dispatch_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool dispatch_clients(std::span<const std::string_view> args, std::string_view raw);
+  bool local_while_pinned(std::span<const std::string_view> args, std::string_view raw);
+  bool may_transfer() const;
+  Offloaded offloaded_of(std::span<const std::string_view> args) const;
+  bool take_body_shared(Route route, std::span<const std::string_view> args);
+  bool take_body_pinned(Route route, std::span<const std::string_view> args);
+  void send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool promote_or_refuse(Route route);
+  void keep_pin();
+  void name_pin();
+  void tell_pin(std::span<const std::string_view> args);
+  bool start_raw();
+  Plan plan(Route route, std::span<const std::string_view> args);
+  base::Task identity_change(std::span<const std::string_view> args);
+  base::Task greeting(std::span<const std::string_view> args);
   bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
   bool forward(std::span<const std::string_view> args, std::string_view raw);
@@ -77,10 +114,13 @@ class Router final : public upstream::ReplySink {
   resp::RequestParser& parser_;
   std::shared_ptr<upstream::Channel> channel_;
   resp::Protocol channel_protocol_ = resp::Protocol::kResp2;
+  upstream::Identity channel_identity_;
   /// Ordinary commands without a complete reply, all on channel_.
   std::size_t outstanding_ = 0;
   bool channel_paused_ = false;
   std::vector<std::shared_ptr<Operation>> operations_;
+  const bool dedicated_;
+  std::shared_ptr<Pin> pin_;
 };
 
 }  // namespace keyferry::gateway

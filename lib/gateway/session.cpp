@@ -39,17 +39,16 @@ resp::RequestLimits request_limits(const GatewayOptions& options) {
 
 }  // namespace
 
-Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id,
-                 std::string_view listener_transport)
+Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, const ClientOrigin& origin)
     : worker_(worker),
       stream_(std::move(stream)),
-      bytes_in_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", listener_transport})),
-      bytes_out_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", listener_transport})),
+      bytes_in_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", origin.transport})),
+      bytes_out_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", origin.transport})),
       parser_(request_limits(worker.options)),
       slots_(output_, worker.engine.writes()),
-      router_(*this),
+      router_(*this, origin.dedicated),
       last_active_(base::Clock::steady().now()) {
-  client_.id = id;
+  client_.id = origin.id;
   output_.on_value_written(
       [&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
 }
@@ -57,7 +56,28 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, st
 Session::~Session() = default;
 
 void Session::start() {
+  worker_.directory.enter(facts(), [&loop = worker_.loop, weak = weak_from_this()] {
+    loop.post([weak] {
+      if (const auto self = weak.lock()) self->close("killed by another client");
+    });
+  });
   read_more();
+}
+
+ClientFacts Session::facts() const {
+  return {client_.id,
+          stream_->peer(),
+          client_.name,
+          client_.library_name,
+          client_.library_version,
+          client_.identity.user.empty() ? worker_.options.user : client_.identity.user,
+          client_.identity.database,
+          static_cast<int>(client_.protocol),
+          since_};
+}
+
+void Session::tell_directory() {
+  worker_.directory.update(facts());
 }
 
 // --- the input
@@ -106,13 +126,14 @@ void Session::on_end_of_input() {
   input_ended_ = true;
   // As the server does: who closes while a command holds more than a place in a queue has given it up. Plain replies
   // are still delivered, for scripts that send, close their side and read.
-  if (router_.has_operations()) return close("closed by the client");
+  if (router_.has_operations() || router_.blocked()) return close("closed by the client");
   process();
 }
 
 /// The client has closed its side and all that it asked for is answered and taken.
 void Session::close_if_over() {
-  if (input_ended_ && slots_.open_count() == 0 && !router_.has_operations() && output_.empty())
+  if (input_ended_ && slots_.open_count() == 0 && !router_.has_operations() && !router_.waits_for_pin() &&
+      output_.empty())
     close("closed by the client");
 }
 
@@ -297,6 +318,20 @@ void Session::close_after_output() {
   schedule_flush();
 }
 
+void Session::push(std::string_view bytes) {
+  if (closed_ || closing_) return;
+  slots_.append_push(bytes);
+  account();
+  schedule_flush();
+}
+
+void Session::end_with_server(std::string_view reason) {
+  if (router_.has_operations()) return close(reason);
+  spdlog::debug("client {} ({}): {}", client_.id, stream_->peer(), reason);
+  slots_.clear();
+  close_after_output();
+}
+
 void Session::account() {
   const std::uint64_t input = input_.capacity() > InputBuffer::kFirst ? input_.capacity() : 0;
   const std::uint64_t now = output_.buffered() + slots_.buffered() + input;
@@ -363,12 +398,14 @@ void Session::close(std::string_view reason) {
   accounted_ = 0;
   input_waiter_.reset();
   router_.client_gone();
+  worker_.directory.remove(client_.id);
 }
 
 void Session::tick(base::TimePoint now) {
   if (closed_) return;
   const bool holds_something = output_.holds_value() || router_.holds_something();
-  const bool waited_for = (writing_ && holds_something) || (input_owner_ != nullptr && reading_);
+  const bool waited_for =
+      (writing_ && holds_something) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);
   // What lies in the kernel's send buffer was not taken by the client: that has room in steps of megabytes only.
   const std::uint64_t moved = waited_for ? moved_ - std::min<std::uint64_t>(moved_, stream_->unsent()) : moved_;
   if (!waited_for || moved >= moved_mark_ + kStallBytes || mark_time_ == base::TimePoint{}) {
@@ -382,7 +419,7 @@ void Session::tick(base::TimePoint now) {
     return close("stalled");
   }
   const base::Duration idle_limit = worker_.options.client_idle;
-  if (idle_limit != base::Duration{} && idle() && now - last_active_ >= idle_limit)
+  if (idle_limit != base::Duration{} && idle() && input_owner_ == nullptr && now - last_active_ >= idle_limit)
     close("idle longer than limits.client_idle");
   // What waits for the worker's budget (limits.total_buffer) is woken by nothing of its own.
   process();

@@ -17,22 +17,32 @@
 
 namespace keyferry::gateway {
 
+/// How a client came.
+struct ClientOrigin {
+  /// The gateway's, never used again.
+  std::uint64_t id = 0;
+  /// "tcp", "tls" or "unix"; lives for ever.
+  std::string_view transport;
+  /// It has a connection to the server for itself, for life (a listener with upstream: dedicated).
+  bool dedicated = false;
+};
+
 /// One local client: its socket, its parser, its replies in order, back-pressure. What becomes of its commands its
 /// Router decides. Belongs to its worker's thread. Owned by the worker; lives on after the client has gone until every
 /// reply it asked for has come.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
-  /// What the client has told about itself; answered here, never sent upstream in this version.
+  /// What the client has told about itself, and whom it acts as.
   struct ClientState {
     std::uint64_t id = 0;
     resp::Protocol protocol = resp::Protocol::kResp2;
+    upstream::Identity identity;
     std::string name;
     std::string library_name;
     std::string library_version;
   };
 
-  Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, std::uint64_t id,
-          std::string_view listener_transport);
+  Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, const ClientOrigin& origin);
   ~Session();
 
   void start();
@@ -53,6 +63,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   ClientState& client() { return client_; }
   resp::RequestParser& parser() { return parser_; }
   bool closed() const { return closed_; }
+  bool dedicated() const { return router_.dedicated(); }
+  bool has_operations() const { return router_.has_operations(); }
   /// Replies of this client wait to be taken by it.
   bool has_undelivered() const { return !output_.empty(); }
   /// No more should be queued for this client now; output_drained() tells when it may go on.
@@ -68,6 +80,15 @@ class Session final : public std::enable_shared_from_this<Session> {
   /// An error that ends the conversation: it is queued and the client is closed when all has been written.
   void protocol_error(std::string_view text);
   void close_after_output();
+  /// Bytes of the server that are no command's reply.
+  void push(std::string_view bytes);
+  /// The server has ended the client's own connection: the client ends with it, when it has what came before.
+  void end_with_server(std::string_view reason);
+  /// What CLIENT LIST tells of it has changed.
+  void tell_directory();
+  /// See Router.
+  bool release_pin() { return router_.release_pin(); }
+  void pin_lost() { router_.pin_lost(); }
 
   /// See Router::channel().
   const std::shared_ptr<upstream::Channel>& channel() { return router_.channel(); }
@@ -109,6 +130,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::size_t values_held() const { return output_.values() + slots_.values(); }
 
  private:
+  ClientFacts facts() const;
   bool may_go_on() const;
   bool take_command();
   bool reads_whole();
@@ -128,6 +150,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   WorkerContext& worker_;
   std::unique_ptr<base::Stream> stream_;
   ClientState client_;
+  const base::TimePoint since_ = base::Clock::steady().now();
   telemetry::Counter& bytes_in_;
   telemetry::Counter& bytes_out_;
 

@@ -18,6 +18,11 @@ constexpr base::Duration kStartTick = std::chrono::milliseconds(50);
 // While draining clients are looked at more often, so that an idle gateway stops at once.
 constexpr base::Duration kDrainTick = std::chrono::milliseconds(20);
 
+upstream::ConnectOptions for_one_client(upstream::ConnectOptions connect) {
+  connect.announce = false;
+  return connect;
+}
+
 }  // namespace
 
 WorkerMetrics::WorkerMetrics(telemetry::Shard& its_shard, const GatewayOptions& options)
@@ -93,7 +98,14 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       metrics_(metrics.add_shard(), options_.gateway),
       channels_(loop_, options_.connect, options_.connections),
       bulk_(loop_, options_.connect, options_.bulk_connections),
-      context_{loop_, options_.gateway, channels_, bulk_, engine, metrics_, {}},
+      pinned_short_(loop_, for_one_client(options_.connect),
+                    {options_.pinned_short, options_.pin_wait,
+                     "connection of a client's own for a transaction or script", "limits.pinned_short"}),
+      pinned_long_(loop_, for_one_client(options_.connect),
+                   {options_.pinned_long, options_.pin_wait, "connection of a client's own for what may wait long",
+                    "limits.pinned_long"}),
+      context_{loop_,        options_.gateway, channels_,           bulk_,    pinned_short_,
+               pinned_long_, engine,           *options_.directory, metrics_, {}},
       probe_(std::make_unique<ServerProbe>(context_)),
       timer_(loop_),
       connections_open_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
@@ -101,7 +113,12 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       connections_connecting_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
                                                    {options_.gateway.node, options_.gateway.transport, "connecting"})),
       connections_bulk_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
-                                             {options_.gateway.node, options_.gateway.transport, "bulk"})) {
+                                             {options_.gateway.node, options_.gateway.transport, "bulk"})),
+      connections_pinned_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
+                                               {options_.gateway.node, options_.gateway.transport, "pinned"})),
+      connections_pinned_idle_(
+          metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
+                               {options_.gateway.node, options_.gateway.transport, "pinned_idle"})) {
   loop_.post([this] { start(); });
   thread_ = std::thread([this] { loop_.run("kf-worker-" + std::to_string(index_)); });
 }
@@ -114,31 +131,31 @@ void Worker::start() {
   tick();
 }
 
-void Worker::adopt(base::Fd socket, std::uint64_t id, std::string_view transport, const TlsServer* tls) {
+void Worker::adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls) {
   clients_.fetch_add(1, std::memory_order_relaxed);
-  loop_.post([this, socket = std::move(socket), id, transport, tls]() mutable {
+  loop_.post([this, socket = std::move(socket), origin, tls]() mutable {
     if (tls != nullptr) {
-      tls->accept(loop_, std::move(socket), [this, id, transport](base::Result<std::unique_ptr<base::Stream>> stream) {
-        begin(std::move(stream), id, transport);
+      tls->accept(loop_, std::move(socket), [this, origin](base::Result<std::unique_ptr<base::Stream>> stream) {
+        begin(std::move(stream), origin);
       });
       return;
     }
     try {
-      begin(base::adopt_socket(loop_, std::move(socket)), id, transport);
+      begin(base::adopt_socket(loop_, std::move(socket)), origin);
     } catch (const std::runtime_error& error) {
-      begin(base::Error{error.what()}, id, transport);
+      begin(base::Error{error.what()}, origin);
     }
   });
 }
 
-void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, std::uint64_t id, std::string_view transport) {
+void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin) {
   if (!stream) {
     clients_.fetch_sub(1, std::memory_order_relaxed);
     spdlog::warn("a client was dropped: {}", stream.error().message);
     return;
   }
-  auto session = std::make_shared<Session>(context_, std::move(stream.value()), id, transport);
-  sessions_.emplace(id, session);
+  auto session = std::make_shared<Session>(context_, std::move(stream.value()), origin);
+  sessions_.emplace(origin.id, session);
   metrics_.clients.set(static_cast<double>(sessions_.size()));
   session->start();
 }
@@ -152,6 +169,10 @@ void Worker::tick() {
   connections_open_.set(static_cast<double>(counts.open + counts.retired));
   connections_connecting_.set(static_cast<double>(counts.connecting));
   connections_bulk_.set(static_cast<double>(bulk_.in_use() + bulk_.idle()));
+  channels_.trim(now);
+  for (upstream::LendingPool* pool : {&pinned_short_, &pinned_long_}) pool->trim(now);
+  connections_pinned_.set(static_cast<double>(pinned_short_.in_use() + pinned_long_.in_use()));
+  connections_pinned_idle_.set(static_cast<double>(pinned_short_.idle() + pinned_long_.idle()));
   if (drained_ && sessions_.empty()) {
     drain_back_->post(std::move(drained_));
     drained_.reset();

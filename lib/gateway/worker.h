@@ -22,6 +22,12 @@ struct WorkerOptions {
   /// Shared channels per protocol, and how many bulk connections at most.
   std::size_t connections = 2;
   std::size_t bulk_connections = 16;
+  /// This worker's shares of limits.pinned_short and limits.pinned_long, at least 1, and how long one is waited for.
+  std::size_t pinned_short = 128;
+  std::size_t pinned_long = 1024;
+  base::Duration pin_wait = std::chrono::seconds(5);
+  /// All workers' clients: copies of these options share it.
+  std::shared_ptr<ClientDirectory> directory = std::make_shared<ClientDirectory>();
 };
 
 /// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in
@@ -35,9 +41,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// A connected client. `transport` is "tcp", "tls" or "unix" and lives for ever; with `tls`, which outlives the
+  /// A connected client. With `tls`, which outlives the
   /// worker's thread, it has to shake hands first.
-  void adopt(base::Fd socket, std::uint64_t id, std::string_view transport, const TlsServer* tls);
+  void adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls);
   /// Closes clients as they become idle, all of them after `limit`; `done` is posted to `back` when none is left.
   void drain(base::Duration limit, base::Executor& back, base::Task done);
   /// Ends the thread and joins it. Clients that are left are dropped.
@@ -52,7 +58,7 @@ class Worker {
   class ServerProbe;
 
   void start();
-  void begin(base::Result<std::unique_ptr<base::Stream>> stream, std::uint64_t id, std::string_view transport);
+  void begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin);
   void tick();
   void sweep(base::TimePoint now);
 
@@ -61,7 +67,9 @@ class Worker {
   base::Loop loop_;
   WorkerMetrics metrics_;
   upstream::ChannelPool channels_;
-  upstream::BulkPool bulk_;
+  upstream::LendingPool bulk_;
+  upstream::LendingPool pinned_short_;
+  upstream::LendingPool pinned_long_;
   WorkerContext context_;
   std::unique_ptr<ServerProbe> probe_;
   base::Timer timer_;
@@ -75,6 +83,8 @@ class Worker {
   telemetry::Gauge& connections_open_;
   telemetry::Gauge& connections_connecting_;
   telemetry::Gauge& connections_bulk_;
+  telemetry::Gauge& connections_pinned_;
+  telemetry::Gauge& connections_pinned_idle_;
   std::thread thread_;
 };
 

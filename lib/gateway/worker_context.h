@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "gateway/client_directory.h"
 #include "gateway/errands.h"
 #include "gateway/length_table.h"
 #include "gateway/offload_state.h"
@@ -29,6 +30,8 @@ struct GatewayOptions {
   base::Duration client_idle{};
   /// The node as messages and metrics name it, and the transport of ordinary commands ("tcp", "tls").
   std::string node;
+  /// Whom clients act as that have not said (upstream.user).
+  std::string user = "default";
   std::string transport = "tcp";
   /// Keys that begin with one of these keep large values as large objects (transfer.offload).
   std::vector<std::string> offload{};
@@ -59,8 +62,13 @@ struct WorkerContext {
   base::Loop& loop;
   const GatewayOptions& options;
   upstream::ChannelPool& channels;
-  upstream::BulkPool& bulk;
+  upstream::LendingPool& bulk;
+  /// Connections that clients have for themselves: for what is short (MULTI, scripts), and for what may wait long.
+  upstream::LendingPool& pinned_short;
+  upstream::LendingPool& pinned_long;
   transfer::Engine& engine;
+  /// The one thing that all workers share.
+  ClientDirectory& directory;
   WorkerMetrics& metrics;
   /// As HELLO tells it; what the node said last, empty before it was reached.
   std::string server_version;

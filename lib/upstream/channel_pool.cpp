@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -15,16 +14,36 @@ struct ChannelPool::Impl {
         most(std::max<std::size_t>(connections, 1)),
         backoff(options.timeout / 2) {}
 
-  using Slots = std::vector<std::shared_ptr<Channel>>;
+  using Channels = std::vector<std::shared_ptr<Channel>>;
+  struct Slots {
+    Identity identity;
+    resp::Protocol protocol;
+    Channels channels;
+    base::TimePoint used;
+  };
 
-  Slots& slots_of(resp::Protocol protocol) { return slots[protocol == resp::Protocol::kResp3 ? 1 : 0]; }
+  Slots& slots_of(const Identity& identity, resp::Protocol protocol) {
+    const auto found = std::find_if(slots.begin(), slots.end(), [&](const Slots& of) {
+      return of.protocol == protocol && of.identity == identity;
+    });
+    return found != slots.end() ? *found : slots.emplace_back(Slots{identity, protocol, {}, {}});
+  }
+
+  // A channel that a session still holds, or that owes replies, is in use.
+  void trim(base::TimePoint now) {
+    std::erase_if(slots, [&](const Slots& of) {
+      return !of.identity.is_default() && now - of.used >= kIdle &&
+             std::all_of(of.channels.begin(), of.channels.end(),
+                         [](const auto& channel) { return channel.use_count() == 1 && channel->pending() == 0; });
+    });
+  }
 
   // Lets go of channels that take nothing new. One that never came up, or fell over soon after it did, is a failed
   // dial: a server that accepts and dies is not dialled in a tight loop.
-  void sweep(Slots& of) {
+  void sweep(Channels& of, bool own_fault) {
     for (std::shared_ptr<Channel>& channel : of) {
       if (channel->accepts()) continue;
-      if (channel->dead() && !channel->retired() && !channel->lived(Backoff::kLongest))
+      if (!own_fault && channel->dead() && !channel->retired() && !channel->lived(Backoff::kLongest))
         backoff.failed(channel->died_at());
       if (channel->retired() && !channel->dead()) leaving.push_back(channel);
       channel.reset();
@@ -36,9 +55,12 @@ struct ChannelPool::Impl {
     });
   }
 
-  std::shared_ptr<Channel> pick(resp::Protocol protocol) {
-    Slots& of = slots_of(protocol);
-    sweep(of);
+  std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol) {
+    Slots& slot = slots_of(identity, protocol);
+    slot.used = base::Clock::steady().now();
+    Channels& of = slot.channels;
+    // What one identity is refused (a password that was changed, say) holds off nobody else.
+    sweep(of, !identity.is_default());
     if (std::any_of(of.begin(), of.end(), [](const auto& channel) { return channel->lived(Backoff::kLongest); }))
       backoff.succeeded();
     const auto least = std::min_element(of.begin(), of.end(),
@@ -46,16 +68,14 @@ struct ChannelPool::Impl {
     // While dials fail, one at a time is enough to find out when that ends.
     const bool more = of.empty() || (!backoff.failing() && of.size() < most && (*least)->pending() > 0);
     if (!more) return *least;
-    ConnectOptions wanted = options;
-    wanted.protocol = protocol;
-    return of.emplace_back(std::make_shared<Channel>(loop, wanted, backoff.wait(base::Clock::steady().now())));
+    return of.emplace_back(std::make_shared<Channel>(loop, options.with(identity, protocol), backoff.wait(slot.used)));
   }
 
   base::Loop& loop;
   ConnectOptions options;
   std::size_t most;
   Backoff backoff;
-  std::array<Slots, 2> slots;
+  std::vector<Slots> slots;
   std::vector<std::weak_ptr<Channel>> leaving;
 };
 
@@ -63,8 +83,12 @@ ChannelPool::ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t c
     : impl_(std::make_unique<Impl>(loop, std::move(options), connections)) {}
 ChannelPool::~ChannelPool() = default;
 
-std::shared_ptr<Channel> ChannelPool::pick(resp::Protocol protocol) {
-  return impl_->pick(protocol);
+std::shared_ptr<Channel> ChannelPool::pick(const Identity& identity, resp::Protocol protocol) {
+  return impl_->pick(identity, protocol);
+}
+
+void ChannelPool::trim(base::TimePoint now) {
+  impl_->trim(now);
 }
 
 ChannelPool::Counts ChannelPool::counts() const {
@@ -80,7 +104,7 @@ ChannelPool::Counts ChannelPool::counts() const {
     }
   };
   for (const Impl::Slots& of : impl_->slots) {
-    for (const auto& channel : of) count(*channel);
+    for (const auto& channel : of.channels) count(*channel);
   }
   for (const auto& weak : impl_->leaving) {
     if (const auto channel = weak.lock()) count(*channel);

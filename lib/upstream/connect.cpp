@@ -155,6 +155,18 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
 
 }  // namespace
 
+ConnectOptions ConnectOptions::with(const Identity& identity, resp::Protocol its_protocol) const {
+  ConnectOptions other = *this;
+  other.protocol = its_protocol;
+  other.database = identity.database;
+  if (!identity.user.empty()) {
+    other.user = identity.user;
+    other.password = identity.password;
+    other.authenticate = true;
+  }
+  return other;
+}
+
 void Connection::connect(base::Loop& loop, const ConnectOptions& options, Callback done) {
   std::make_shared<Connecting>(loop, options, std::move(done))->start({});
 }

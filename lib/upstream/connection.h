@@ -33,17 +33,33 @@ struct TlsOptions {
   std::string name;
 };
 
+/// Whom a connection acts as, and on which database. Plain value. An empty user is that of the configuration.
+struct Identity {
+  std::string user;
+  std::string password;
+  int database = 0;
+
+  bool is_default() const { return user.empty() && database == 0; }
+  bool operator==(const Identity&) const = default;
+};
+
 /// Everything a connection needs from dialling to the end of its handshake.
 struct ConnectOptions {
   Address address;
   std::optional<TlsOptions> tls;
   std::string user = "default";
-  /// Empty: no AUTH is sent.
+  /// Empty: no AUTH is sent, unless `authenticate` says so (a user without a password).
   std::string password;
+  bool authenticate = false;
+  /// Whether the server is told that this is keyferry's (CLIENT SETINFO); not for what a client has for itself.
+  bool announce = true;
   resp::Protocol protocol = resp::Protocol::kResp2;
   int database = 0;
   /// For resolving, dialling (all addresses in turn) and the handshake together.
   base::Duration timeout = std::chrono::seconds(5);
+
+  /// The same for another identity and protocol.
+  ConnectOptions with(const Identity& identity, resp::Protocol its_protocol) const;
 };
 
 /// Codes of a failed Connection::connect() beside the system's own: the server answered and would not have us; the name

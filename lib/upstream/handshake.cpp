@@ -13,8 +13,12 @@ constexpr std::size_t kLongestAnswer = 64 * base::kKiB;
 
 }  // namespace
 
-Handshake::Handshake(const ConnectOptions& options) {
-  const bool password = !options.password.empty();
+Handshake::Handshake(const ConnectOptions& options, From from) {
+  if (from == From::kReset) {
+    resp::append_command(request_, {"RESET"});
+    steps_.push_back({"RESET", Kind::kMust});
+  }
+  const bool password = options.authenticate || !options.password.empty();
   if (options.protocol == resp::Protocol::kResp3) {
     if (password) {
       resp::append_command(request_, {"HELLO", "3", "AUTH", options.user, options.password});
@@ -35,11 +39,13 @@ Handshake::Handshake(const ConnectOptions& options) {
     resp::append_command(request_, {"SELECT", std::to_string(options.database)});
     steps_.push_back({"SELECT", Kind::kMust});
   }
-  resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-NAME", "keyferry"});
-  resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-VER", KEYFERRY_VERSION});
+  if (options.announce) {
+    resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-NAME", "keyferry"});
+    resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-VER", KEYFERRY_VERSION});
+    steps_.push_back({"CLIENT SETINFO", Kind::kMay});
+    steps_.push_back({"CLIENT SETINFO", Kind::kMay});
+  }
   resp::append_command(request_, {"CLIENT", "ID"});
-  steps_.push_back({"CLIENT SETINFO", Kind::kMay});
-  steps_.push_back({"CLIENT SETINFO", Kind::kMay});
   steps_.push_back({"CLIENT ID", Kind::kId});
 }
 

@@ -16,7 +16,10 @@ class Handshake {
  public:
   enum class State : std::uint8_t { kMore, kDone, kFailed };
 
-  explicit Handshake(const ConnectOptions& options);
+  /// kReset: the connection has served a borrower and goes back to what a new one is, by RESET.
+  enum class From : std::uint8_t { kNew, kReset };
+
+  explicit Handshake(const ConnectOptions& options, From from = From::kNew);
 
   /// Everything to be written.
   const std::string& request() const { return request_; }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "base/loop.h"
 #include "base/result.h"
@@ -11,19 +12,24 @@
 
 namespace keyferry::upstream {
 
-/// The shared channels of one worker to one node, by protocol. Belongs to the worker's thread. Destroying it drops its
-/// hold on the channels; those that sessions still hold live on.
+/// The shared channels of one worker to one node, by identity and protocol (R54). Belongs to the worker's thread.
+/// Destroying it drops its hold on the channels; those that sessions still hold live on.
 class ChannelPool {
  public:
-  /// `connections`: channels per protocol (upstream.connections), at least 1.
+  static constexpr base::Duration kIdle = std::chrono::seconds(10);
+
+  /// `connections`: channels per identity and protocol (upstream.connections), at least 1.
   ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t connections);
   ~ChannelPool();
 
-  /// A channel that accepts commands, the least loaded; made (or replaced, with jittered back-off after failures: R39)
-  /// when needed. While the back-off runs the channel given is one that still waits to dial. Shared: a session keeps
-  /// its channel while replies are owed to it, so that its commands stay in order, and asks anew when nothing is. A
-  /// retired channel is let go here and lives by its sessions.
-  std::shared_ptr<Channel> pick(resp::Protocol protocol);
+  /// A channel of that identity that accepts commands, the least loaded; made (or replaced, with jittered back-off
+  /// after failures: R39) when needed. While the back-off runs the channel given is one that still waits to dial.
+  /// Shared: a session keeps its channel while replies are owed to it, so that its commands stay in order, and asks
+  /// anew when nothing is. A retired channel is let go here and lives by its sessions.
+  std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol);
+  std::shared_ptr<Channel> pick(resp::Protocol protocol) { return pick(Identity{}, protocol); }
+  /// Closes the channels of other identities than the configuration's that nobody has used for kIdle.
+  void trim(base::TimePoint now);
 
   struct Counts {
     std::size_t open = 0, connecting = 0, retired = 0;
@@ -35,26 +41,48 @@ class ChannelPool {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Connections lent to one command at a time: BLOB.TCP_* and whatever is too large for a shared channel. Belongs to the
-/// worker's thread. An idle connection is watched: one that the server closed is dropped, not lent. Between the
-/// server's close and the loop's next turn a dead one can still be lent, and the borrower finds out at its first read.
-/// Destroyed while borrowers wait: their callbacks are destroyed unrun. What is lent lives on with its borrower.
-class BulkPool {
+/// What a LendingPool is for.
+struct LendingOptions {
+  /// Connections of all identities together: lent, idle or being dialled; at least 1.
+  std::size_t most = 1;
+  /// How long a borrower waits for one when all are out; zero: as long as dialling may take.
+  base::Duration wait{};
+  /// As messages name one of them.
+  std::string what = "bulk connection";
+  /// The limit's name for messages; empty: none is named.
+  std::string limit;
+};
+
+/// Connections lent to one borrower at a time: for BLOB.TCP_* and whatever is too large for a shared channel, and to
+/// clients whose state needs a connection of its own (R13-R15). Belongs to the worker's thread. An idle connection is
+/// watched: one that the server closed is dropped, not lent. Between the server's close and the loop's next turn a dead
+/// one can still be lent, and the borrower finds out at its first read. Destroyed while borrowers wait: their callbacks
+/// are destroyed unrun. What is lent lives on with its borrower.
+class LendingPool {
  public:
-  /// `most`: connections of all protocols together, lent, idle or being dialled; at least 1.
-  BulkPool(base::Loop& loop, ConnectOptions options, std::size_t most);
-  ~BulkPool();
+  static constexpr base::Duration kIdle = std::chrono::seconds(5);
+
+  LendingPool(base::Loop& loop, ConnectOptions connect, LendingOptions options);
+  LendingPool(base::Loop& loop, ConnectOptions connect, std::size_t most);
+  ~LendingPool();
 
   using Callback = base::UniqueFunction<void(base::Result<std::unique_ptr<Connection>>)>;
-  /// Lends an idle connection of that protocol or makes one; waits in order of arrival when `most` are out, at most
-  /// options.timeout, then one error. `done` never runs inside a call to this pool. After an error nothing is owed to
-  /// the pool. A dial that fails fails one borrower, or all of them if no other connection is there or under way; the
-  /// next dial then waits for the back-off (R39).
-  void borrow(resp::Protocol protocol, Callback done);
+  /// Lends an idle connection of that identity and protocol or makes one; waits in order of arrival when `most` are
+  /// out, then one error. `done` never runs inside a call to this pool. After an error nothing is owed to the pool. A
+  /// dial that fails fails one borrower, or all of them if no other connection is there or under way; the next dial
+  /// then waits for the back-off (R39).
+  void borrow(const Identity& identity, resp::Protocol protocol, Callback done);
+  void borrow(resp::Protocol protocol, Callback done) { borrow(Identity{}, protocol, std::move(done)); }
   /// The connection goes back clean: every byte of its reply was read and nothing is owed (R13). Anything else: just
   /// destroy it, then call lost().
   void give_back(std::unique_ptr<Connection> connection);
+  /// As above, but its state may differ from a new one's: it is reset first, and counts as lent until that has ended.
+  void give_back_after_reset(std::unique_ptr<Connection> connection);
   void lost();
+  /// A connection lent by `from` counts as lent by this pool from now on. False: this pool has none left.
+  bool take_over_from(LendingPool& from);
+  /// Closes connections that were idle for kIdle.
+  void trim(base::TimePoint now);
 
   /// Lent now.
   std::size_t in_use() const;

@@ -71,9 +71,7 @@ def test_the_handshake_of_a_client_keeps_its_place_in_a_pipeline(stack):
 
 def test_R7_a_refused_command_gets_one_error_that_says_why_and_the_connection_lives(stack):
     refused = [
-        ("MULTI",), ("EXEC",), ("WATCH", "k"), ("SUBSCRIBE", "c"), ("PSUBSCRIBE", "c*"), ("SSUBSCRIBE", "c"), ("MONITOR",), ("BLPOP", "k", "0"),
-        ("BRPOP", "k", "0"), ("BLMOVE", "a", "b", "LEFT", "LEFT", "0"), ("BZPOPMIN", "k", "0"), ("XREAD", "BLOCK", "0", "STREAMS", "s", "$"), ("SELECT", "1"),
-        ("AUTH", "secret"), ("CLIENT", "REPLY", "OFF"), ("CLIENT", "REPLY", "SKIP"), ("CLIENT", "TRACKING", "ON"), ("WAIT", "1", "0"), ("PSYNC", "?", "-1"),
+        ("CLIENT", "LIST", "USER", "x"), ("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "127.0.0.1:1"),
         ("BLOB.RDMA_HELLO", "00"), ("BLOB.RDMA_GET", "k", "1", "0", "5"), ("BLOB.RDMA_SET", "k", "5", "1", "0", "5"),
     ]  # fmt: skip
     with stack.wire() as wire:

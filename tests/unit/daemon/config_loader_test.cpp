@@ -50,7 +50,7 @@ workers: 3
 listen:
   - tcp: 0.0.0.0:7000
     allow_unauthenticated: true
-  - {unix: /tmp/k.sock, mode: "0600"}
+  - {unix: /tmp/k.sock, mode: "0600", upstream: dedicated}
 upstream:
   mode: standalone
   nodes: [{host: db.example, port: 7001, tls_port: 7002}]
@@ -73,6 +73,9 @@ limits:
   pool_wait: 2s
   upstream_wait: 3s
   upstream_connections: 100
+  pinned_long: 9
+  pinned_short: 8
+  pin_wait: 4s
   client_idle: 4m
   drain: 0
 admin: {http: off}
@@ -81,7 +84,8 @@ log: {level: debug, format: json}
                                         "k.yaml");
   Options wanted;
   wanted.workers = 3;
-  wanted.listen = {{{"0.0.0.0", 7000}, "", 0660, true}, {{}, "/tmp/k.sock", 0600, false}};
+  wanted.listen = {{{"0.0.0.0", 7000}, "", 0660, true, std::nullopt, ListenUpstream::kShared},
+                   {{}, "/tmp/k.sock", 0600, false, std::nullopt, ListenUpstream::kDedicated}};
   wanted.upstream = {"standalone",
                      {{"db.example", 7001, 7002}},
                      TlsFiles{"/ca", "/cert", "/key", "db"},
@@ -94,7 +98,7 @@ log: {level: debug, format: json}
   wanted.fabric = {"software", {"lo", "eth0"}, "::1", "/lib/libfabric.so.1"};
   wanted.transfer = {1U << 20,       4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways, {"model:", "x"},
                      {"kv:", "a b:"}};
-  wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 4min, base::Duration(0)};
+  wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 9, 8, 4s, 4min, base::Duration(0)};
   wanted.admin = {std::nullopt};
   wanted.log = {"debug", "json"};
   EXPECT_EQ(options, wanted);

@@ -15,7 +15,7 @@ Script quiet() {
 
 // Borrowers by number, in the order in which they were served.
 struct Borrowers {
-  explicit Borrowers(BulkPool& its_pool) : pool(its_pool) {}
+  explicit Borrowers(LendingPool& its_pool) : pool(its_pool) {}
 
   void borrow(std::size_t number, Protocol protocol = Protocol::kResp2) {
     pool.borrow(protocol, [this, number](base::Result<std::unique_ptr<Connection>> result) {
@@ -35,13 +35,13 @@ struct Borrowers {
     EXPECT_EQ(order.size(), served) << "served inside give_back()";
   }
 
-  BulkPool& pool;
+  LendingPool& pool;
   std::vector<std::size_t> order;
   std::map<std::size_t, std::unique_ptr<Connection>> connections;
   std::map<std::size_t, std::string> errors;
 };
 
-class BulkPoolTest : public testing::Test {
+class LendingPoolTest : public testing::Test {
  protected:
   void wait_served(const Borrowers& borrowers, std::size_t count) {
     run_until(loop, [&] { return borrowers.order.size() >= count; });
@@ -49,9 +49,9 @@ class BulkPoolTest : public testing::Test {
   base::Loop loop;
 };
 
-TEST_F(BulkPoolTest, ConnectionsAreMadeUpToTheLimitAndBorrowersWaitInOrder) {
+TEST_F(LendingPoolTest, ConnectionsAreMadeUpToTheLimitAndBorrowersWaitInOrder) {
   ScriptedServer server({quiet()});
-  BulkPool pool(loop, options_for(server), 2);
+  LendingPool pool(loop, options_for(server), 2);
   Borrowers borrowers(pool);
   for (std::size_t i = 0; i < 5; ++i) borrowers.borrow(i);
   wait_served(borrowers, 2);
@@ -69,9 +69,9 @@ TEST_F(BulkPoolTest, ConnectionsAreMadeUpToTheLimitAndBorrowersWaitInOrder) {
   EXPECT_EQ(pool.idle(), 2u);
 }
 
-TEST_F(BulkPoolTest, TheLimitBoundsBothProtocolsTogetherAndAnIdleOneGivesWay) {
+TEST_F(LendingPoolTest, TheLimitBoundsBothProtocolsTogetherAndAnIdleOneGivesWay) {
   ScriptedServer server({quiet()});
-  BulkPool pool(loop, options_for(server), 1);
+  LendingPool pool(loop, options_for(server), 1);
   Borrowers borrowers(pool);
   borrowers.borrow(0, Protocol::kResp2);
   wait_served(borrowers, 1);
@@ -91,16 +91,16 @@ TEST_F(BulkPoolTest, TheLimitBoundsBothProtocolsTogetherAndAnIdleOneGivesWay) {
   EXPECT_EQ(pool.in_use() + pool.idle(), 1u);
 }
 
-TEST_F(BulkPoolTest, ABorrowerWaitsNoLongerThanTheTimeLimit) {
+TEST_F(LendingPoolTest, ABorrowerWaitsNoLongerThanTheTimeLimit) {
   ScriptedServer server({quiet()});
   ConnectOptions options = options_for(server);
-  BulkPool pool(loop, options, 1);
+  LendingPool pool(loop, options, 1);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
 
   options.timeout = std::chrono::seconds(1);
-  BulkPool hasty(loop, options, 1);
+  LendingPool hasty(loop, options, 1);
   Borrowers waiting(hasty);
   waiting.borrow(0);
   wait_served(waiting, 1);
@@ -115,9 +115,9 @@ TEST_F(BulkPoolTest, ABorrowerWaitsNoLongerThanTheTimeLimit) {
   EXPECT_EQ(hasty.idle(), 1u);
 }
 
-TEST_F(BulkPoolTest, ALostConnectionMakesRoomForAnother) {
+TEST_F(LendingPoolTest, ALostConnectionMakesRoomForAnother) {
   ScriptedServer server({quiet()});
-  BulkPool pool(loop, options_for(server), 1);
+  LendingPool pool(loop, options_for(server), 1);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   borrowers.borrow(1);
@@ -130,9 +130,9 @@ TEST_F(BulkPoolTest, ALostConnectionMakesRoomForAnother) {
   EXPECT_EQ(server.accepted(), 2u);
 }
 
-TEST_F(BulkPoolTest, AnIdleConnectionThatTheServerClosedIsNotLent) {
+TEST_F(LendingPoolTest, AnIdleConnectionThatTheServerClosedIsNotLent) {
   ScriptedServer server({Script().handshake().hold().close(), quiet()});
-  BulkPool pool(loop, options_for(server), 4);
+  LendingPool pool(loop, options_for(server), 4);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
@@ -146,9 +146,9 @@ TEST_F(BulkPoolTest, AnIdleConnectionThatTheServerClosedIsNotLent) {
   EXPECT_EQ(server.accepted(), 2u);
 }
 
-TEST_F(BulkPoolTest, AConnectionClosedInTheVeryTurnOfItsLoanIsFoundByTheLoop) {
+TEST_F(LendingPoolTest, AConnectionClosedInTheVeryTurnOfItsLoanIsFoundByTheLoop) {
   ScriptedServer server({Script().handshake().hold().close(), quiet()});
-  BulkPool pool(loop, options_for(server), 4);
+  LendingPool pool(loop, options_for(server), 4);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
@@ -169,9 +169,9 @@ TEST_F(BulkPoolTest, AConnectionClosedInTheVeryTurnOfItsLoanIsFoundByTheLoop) {
   }
 }
 
-TEST_F(BulkPoolTest, R13AnIdleConnectionThatTheServerTalksOnIsDropped) {
+TEST_F(LendingPoolTest, R13AnIdleConnectionThatTheServerTalksOnIsDropped) {
   ScriptedServer server({Script().handshake().hold().send("+stray\r\n").until_closed()});
-  BulkPool pool(loop, options_for(server), 4);
+  LendingPool pool(loop, options_for(server), 4);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
@@ -182,10 +182,10 @@ TEST_F(BulkPoolTest, R13AnIdleConnectionThatTheServerTalksOnIsDropped) {
   server.wait_ended(0);
 }
 
-TEST_F(BulkPoolTest, ALentConnectionWorksAfterItHasLainIdle) {
+TEST_F(LendingPoolTest, ALentConnectionWorksAfterItHasLainIdle) {
   ScriptedServer server(
       {Script().handshake().serve([](const auto& command) { return "+" + command.back() + "\r\n"; })});
-  BulkPool pool(loop, options_for(server), 1);
+  LendingPool pool(loop, options_for(server), 1);
   Borrowers borrowers(pool);
   for (std::size_t i = 0; i < 3; ++i) {
     borrowers.borrow(i);
@@ -201,9 +201,9 @@ TEST_F(BulkPoolTest, ALentConnectionWorksAfterItHasLainIdle) {
   EXPECT_EQ(server.accepted(), 1u);
 }
 
-TEST_F(BulkPoolTest, AServerThatRefusesFailsAllWhoWaitAtOnce) {
+TEST_F(LendingPoolTest, AServerThatRefusesFailsAllWhoWaitAtOnce) {
   const Port port(false);
-  BulkPool pool(loop, options_for(port.number()), 2);
+  LendingPool pool(loop, options_for(port.number()), 2);
   Borrowers borrowers(pool);
   for (std::size_t i = 0; i < 5; ++i) borrowers.borrow(i);
   wait_served(borrowers, 5);
@@ -211,11 +211,11 @@ TEST_F(BulkPoolTest, AServerThatRefusesFailsAllWhoWaitAtOnce) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-TEST_F(BulkPoolTest, OneDialThatFailsFailsOneBorrowerWhileOthersCanBeServed) {
+TEST_F(LendingPoolTest, OneDialThatFailsFailsOneBorrowerWhileOthersCanBeServed) {
   ScriptedServer server({quiet(),
                          Script().answer([](const auto&) { return "-ERR max number of clients reached\r\n"; }).close(),
                          quiet()});
-  BulkPool pool(loop, options_for(server), 3);
+  LendingPool pool(loop, options_for(server), 3);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
@@ -230,10 +230,10 @@ TEST_F(BulkPoolTest, OneDialThatFailsFailsOneBorrowerWhileOthersCanBeServed) {
   EXPECT_TRUE(borrowers.connections[2]);
 }
 
-TEST_F(BulkPoolTest, DuringTheBackOffAnIdleConnectionIsStillLent) {
+TEST_F(LendingPoolTest, DuringTheBackOffAnIdleConnectionIsStillLent) {
   ScriptedServer server({quiet(), Script().close(), Script().close()});
   ConnectOptions options = options_for(server);
-  BulkPool pool(loop, options, 3);
+  LendingPool pool(loop, options, 3);
   Borrowers borrowers(pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
@@ -248,9 +248,9 @@ TEST_F(BulkPoolTest, DuringTheBackOffAnIdleConnectionIsStillLent) {
   EXPECT_EQ(borrowers.order.back(), 3u);
 }
 
-TEST_F(BulkPoolTest, DestroyedWithBorrowersWaitingItCallsNobody) {
+TEST_F(LendingPoolTest, DestroyedWithBorrowersWaitingItCallsNobody) {
   ScriptedServer server({quiet()});
-  auto pool = std::make_unique<BulkPool>(loop, options_for(server), 1);
+  auto pool = std::make_unique<LendingPool>(loop, options_for(server), 1);
   Borrowers borrowers(*pool);
   borrowers.borrow(0);
   wait_served(borrowers, 1);
@@ -262,9 +262,9 @@ TEST_F(BulkPoolTest, DestroyedWithBorrowersWaitingItCallsNobody) {
   EXPECT_TRUE(borrowers.connections[0]) << "what is lent lives on";
 }
 
-TEST_F(BulkPoolTest, ABorrowerMayDestroyThePoolWhenServed) {
+TEST_F(LendingPoolTest, ABorrowerMayDestroyThePoolWhenServed) {
   const Port port(false);
-  auto pool = std::make_unique<BulkPool>(loop, options_for(port.number()), 1);
+  auto pool = std::make_unique<LendingPool>(loop, options_for(port.number()), 1);
   int called = 0;
   for (int i = 0; i < 3; ++i) {
     pool->borrow(Protocol::kResp2, [&](base::Result<std::unique_ptr<Connection>>) {

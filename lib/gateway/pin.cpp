@@ -1,0 +1,288 @@
+#include "gateway/pin.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/client_ids.h"
+#include "gateway/session.h"
+
+namespace keyferry::gateway {
+
+namespace {
+
+// What one client may have under way to the server before it is not read any further.
+constexpr std::size_t kMostOut = base::kMiB;
+// As much of a reply as its effect is read from.
+constexpr std::size_t kHead = 24;
+
+}  // namespace
+
+Pin::Pin(Session& session, Kind kind) : session_(session), kind_(kind) {}
+Pin::~Pin() = default;
+
+upstream::LendingPool& Pin::pool() const {
+  WorkerContext& worker = session_.worker();
+  return kind_ == Kind::kLong ? worker.pinned_long : worker.pinned_short;
+}
+
+void Pin::acquire() {
+  const Session::ClientState& client = session_.client();
+  pool().borrow(client.identity, client.protocol, [self = shared_from_this(), its_pool = &pool()](auto connection) {
+    if (self->state_ != State::kOver) return self->on_connection(std::move(connection));
+    // The client went away while it waited: nothing was sent.
+    if (connection) its_pool->give_back(std::move(*connection));
+  });
+}
+
+void Pin::on_connection(base::Result<std::unique_ptr<upstream::Connection>> connection) {
+  if (connection) {
+    state_ = State::kReady;
+    connection_ = std::move(*connection);
+    session_.worker().directory.pinned(session_.client().id, connection_->client_id());
+    rest();
+  } else {
+    state_ = State::kFailed;
+    failure_ = connection.error().message;
+  }
+  session_.process();
+}
+
+bool Pin::promote() {
+  if (kind_ == Kind::kLong) return true;
+  WorkerContext& worker = session_.worker();
+  if (!worker.pinned_long.take_over_from(worker.pinned_short)) return false;
+  kind_ = Kind::kLong;
+  return true;
+}
+
+void Pin::send(std::string_view command, SlotTag tag, PinEffect effect, base::Task then) {
+  owed_.push_back({tag, effect, std::move(then), {}});
+  append(command);
+  receive();
+}
+
+void Pin::send_list(std::string_view command, SlotTag tag, std::string more) {
+  owed_.push_back({tag, PinEffect::kClientList, {}, std::move(more)});
+  append(command);
+  receive();
+}
+
+void Pin::append(std::string_view bytes) {
+  session_.worker().metrics.server_out.add(bytes.size());
+  out_.append(bytes);
+  // Posted, so that everything that this turn of the loop sends leaves together.
+  if (write_busy_ || std::exchange(flush_posted_, true)) return;
+  session_.worker().loop.post([self = shared_from_this()] {
+    self->flush_posted_ = false;
+    self->flush();
+  });
+}
+
+bool Pin::room() const {
+  return out_.size() < kMostOut;
+}
+
+bool Pin::blocked() const {
+  return std::any_of(owed_.begin(), owed_.end(), [](const Sent& sent) { return sent.effect == PinEffect::kBlocking; });
+}
+
+void Pin::flush() {
+  if (state_ != State::kReady || write_busy_ || out_.empty()) return;
+  std::swap(out_, writing_);
+  write_busy_ = true;
+  connection_->write({base::as_bytes(writing_)},
+                     [self = shared_from_this()](std::error_code error) { self->wrote(error); });
+  if (on_room_) std::exchange(on_room_, {})();
+}
+
+void Pin::wrote(std::error_code error) {
+  write_busy_ = false;
+  writing_.clear();
+  if (writing_.capacity() > kMostOut) std::string().swap(writing_);
+  if (state_ != State::kReady) return;
+  // What the server said before it closed is still there to be read; the read ends too, with the reason.
+  if (error) return receive();
+  flush();
+  if (!releasable() || !session_.release_pin()) session_.process();
+}
+
+void Pin::receive() {
+  if (read_busy_ || state_ != State::kReady) return;
+  if (session_.output_full()) {
+    paused_ = true;
+    return;
+  }
+  read_busy_ = true;
+  connection_->read([self = shared_from_this()](std::error_code error, std::string_view bytes) {
+    self->read_busy_ = false;
+    if (self->state_ != State::kReady) return;
+    if (error) return self->lost("the connection to the server was lost: " + error.message());
+    self->take_bytes(bytes);
+  });
+}
+
+/// Nothing is owed: a read would keep the connection from going back, so it is watched for pushes and for its end.
+void Pin::rest() {
+  connection_->watch([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->receive();
+  });
+}
+
+void Pin::take_bytes(std::string_view bytes) {
+  session_.worker().metrics.server_in.add(bytes.size());
+  while (!bytes.empty()) {
+    const resp::ReplyScanner::Step step = scanner_.scan(bytes);
+    if (step.event == resp::ReplyScanner::Step::Event::kError)
+      return lost("the server sent what is no RESP: " + std::string(scanner_.error()));
+    const std::string_view piece = bytes.substr(0, step.consumed);
+    bytes.remove_prefix(step.consumed);
+    if (!deliver(piece, step.event == resp::ReplyScanner::Step::Event::kFrameEnd))
+      return lost("the server sent a reply that nobody asked for");
+    if (state_ != State::kReady) return;
+  }
+  if (session_.queued() > session_.worker().options.client_buffer)
+    return session_.close("it does not take its replies: more than limits.client_buffer are queued");
+  if (!owed_.empty() || begun_ || !push_.empty()) return receive();
+  if (releasable() && session_.release_pin()) return;
+  rest();
+  session_.process();
+}
+
+/// False: a frame that belongs to no command.
+bool Pin::deliver(std::string_view piece, bool last) {
+  if (scanner_.type() == 0) {
+    held_.append(piece);
+    return held_.size() <= kMostOut;
+  }
+  std::string whole;
+  if (!held_.empty()) {
+    whole = std::exchange(held_, {}).append(piece);
+    piece = whole;
+  }
+  if (scanner_.type() == '>') {
+    push_.append(piece);
+    if (last) session_.push(std::exchange(push_, {}));
+    return true;
+  }
+  if (owed_.empty()) return false;
+  if (head_.size() < kHead) head_.append(piece.substr(0, kHead - head_.size()));
+  if (owed_.front().effect == PinEffect::kClientList) {
+    deliver_list(piece, last);
+  } else if (owed_.front().effect != PinEffect::kSilent) {
+    session_.reply(owed_.front().tag, piece);
+    begun_ = !last;
+  }
+  if (!last) return true;
+  Sent sent = std::move(owed_.front());
+  owed_.pop_front();
+  replied(std::move(sent));
+  head_.clear();
+  return true;
+}
+
+void Pin::deliver_list(std::string_view piece, bool last) {
+  list_.append(piece);
+  if (!last) return;
+  session_.reply(owed_.front().tag, translate_client_list(std::exchange(list_, {}), owed_.front().more,
+                                                          session_.worker().directory, session_.client().protocol));
+}
+
+void Pin::replied(Sent sent) {
+  const bool error = head_.starts_with('-') || head_.starts_with('!');
+  const bool queued = head_.starts_with("+QUEUED");
+  switch (sent.effect) {
+    case PinEffect::kMulti:
+      in_multi_ = in_multi_ || !error;
+      break;
+    case PinEffect::kExec:
+      // Refused for another reason (arity, ACL) the transaction is still open.
+      if (!error || head_.starts_with("-EXECABORT")) in_multi_ = watching_ = false;
+      if (head_.starts_with("-ERR EXEC without")) in_multi_ = false;
+      break;
+    case PinEffect::kDiscard:
+      if (!error) in_multi_ = watching_ = false;
+      break;
+    case PinEffect::kWatch:
+      watching_ = watching_ || !error;
+      break;
+    case PinEffect::kUnwatch:
+      if (!error && !queued) watching_ = false;
+      break;
+    case PinEffect::kReset:
+      if (!error && !queued) in_multi_ = watching_ = kept_ = false;
+      soiled_ = true;
+      break;
+    case PinEffect::kChanges:
+      soiled_ = true;
+      if (queued) {
+        kept_ = true;
+        promote();
+      }
+      break;
+    case PinEffect::kNone:
+    case PinEffect::kSilent:
+    case PinEffect::kBlocking:
+    case PinEffect::kClientList:
+      break;
+  }
+  if (sent.then && !error && !queued) sent.then();
+  if (sent.effect != PinEffect::kSilent) session_.finish_reply(sent.tag);
+}
+
+/// The server ended the connection. A client whose state was in it ends with it, as it would directly; else what is
+/// owed is answered and the client lives on.
+void Pin::lost(std::string reason) {
+  const bool bound = in_multi_ || watching_ || kept_ || blocked();
+  const auto owed = std::exchange(owed_, {});
+  close();
+  if (session_.closed()) return;
+  if (bound || session_.dedicated() || session_.has_operations()) return session_.end_with_server(reason);
+  bool first = true;
+  for (const Sent& sent : owed) {
+    if (sent.effect == PinEffect::kSilent) continue;
+    if (std::exchange(first, false) && begun_ && !session_.retract_reply(sent.tag))
+      return session_.close("the rest of a reply was lost: " + reason);
+    session_.reply_error(sent.tag, "ERR keyferry: " + reason + "; the command may have run");
+  }
+  session_.pin_lost();
+}
+
+bool Pin::releasable() const {
+  return state_ == State::kReady && settled() && !in_multi_ && !watching_ && !kept_ && push_.empty() && held_.empty();
+}
+
+void Pin::release() {
+  state_ = State::kOver;
+  session_.worker().directory.pinned(session_.client().id, 0);
+  connection_->watch({});
+  if (soiled_) {
+    pool().give_back_after_reset(std::move(connection_));
+  } else {
+    pool().give_back(std::move(connection_));
+  }
+}
+
+std::unique_ptr<upstream::Connection> Pin::take(upstream::LendingPool*& its_pool) {
+  its_pool = &pool();
+  state_ = State::kOver;
+  connection_->watch({});
+  return std::move(connection_);
+}
+
+void Pin::close() {
+  state_ = State::kOver;
+  if (connection_) {
+    connection_->close();
+    connection_.reset();
+    pool().lost();
+    session_.worker().directory.pinned(session_.client().id, 0);
+  }
+  on_room_ = {};
+}
+
+void Pin::output_drained() {
+  if (!std::exchange(paused_, false)) return;
+  receive();
+}
+
+}  // namespace keyferry::gateway

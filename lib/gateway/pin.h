@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/unique_function.h"
+#include "gateway/reply_slots.h"
+#include "resp/reply_scanner.h"
+#include "upstream/connection.h"
+#include "upstream/pools.h"
+
+namespace keyferry::gateway {
+
+class Session;
+
+/// What the reply to a command tells of its connection.
+enum class PinEffect : std::uint8_t {
+  kNone,
+  /// Our own command: its reply is for nobody.
+  kSilent,
+  /// It may take for ever (R23).
+  kBlocking,
+  /// A list of clients: the ids in it become the gateway's.
+  kClientList,
+  kMulti,
+  kExec,
+  kDiscard,
+  kWatch,
+  kUnwatch,
+  kReset,
+  /// What else changes the connection; inside MULTI it is only queued, and what it did then is not followed.
+  kChanges,
+};
+
+/// A connection to the server that one client has for itself: while state demands it, or for life. Commands go out in
+/// order, replies and pushes come back in the server's order, byte for byte. Follows MULTI and WATCH by what the server
+/// replies, so that it knows when the connection may go back (R13, R17). Owned by its session's Router, belongs to the
+/// worker's thread; handlers under way keep it alive and look at its state first, as the session may be gone by then.
+class Pin final : public std::enable_shared_from_this<Pin> {
+ public:
+  enum class Kind : std::uint8_t { kShort, kLong };
+  enum class State : std::uint8_t {
+    /// For a connection of its kind's quota (limits.pinned_short, limits.pinned_long).
+    kWaiting,
+    kReady,
+    /// There was none; see failure().
+    kFailed,
+    kOver
+  };
+
+  Pin(Session& session, Kind kind);
+  ~Pin();
+
+  /// Asks for the connection; Session::process() runs when there is one, or none.
+  void acquire();
+  State state() const { return state_; }
+  const std::string& failure() const { return failure_; }
+  /// What follows may wait long: the connection counts against that quota from now on. False: it is used up.
+  bool promote();
+
+  /// A command, whole or its beginning; copied. `then` runs if the reply says that it was done.
+  void send(std::string_view command, SlotTag tag, PinEffect effect, base::Task then = {});
+  /// CLIENT LIST or INFO; `more` goes behind what the server lists.
+  void send_list(std::string_view command, SlotTag tag, std::string more);
+  /// More bytes of the command sent last.
+  void append(std::string_view bytes);
+  /// No more should be sent now; `task` of when_room() runs once when there is room again.
+  bool room() const;
+  void when_room(base::Task task) { on_room_ = std::move(task); }
+
+  /// Replies that have not come.
+  std::size_t owed() const { return owed_.size(); }
+  bool blocked() const;
+  /// What follows is known when owed() is 0, and a guess before.
+  bool in_transaction() const { return in_multi_; }
+  /// The client keeps it until RESET or its end.
+  bool kept() const { return kept_; }
+  void keep() { kept_ = true; }
+  /// It differs from a new one in what a reset repairs.
+  void soil() { soiled_ = true; }
+  /// Reading waits for the client to take what it was sent.
+  bool paused() const { return paused_; }
+
+  /// Nothing is owed and nothing is being written.
+  bool settled() const { return owed_.empty() && !write_busy_ && out_.empty(); }
+  /// Nothing is owed and nothing binds it to this client.
+  bool releasable() const;
+  /// The connection goes back to its pool.
+  void release();
+  /// The connection leaves this object, which is over; owed() must be 0. The pool is to be told of its loss.
+  std::unique_ptr<upstream::Connection> take(upstream::LendingPool*& pool);
+  /// Ends the connection: the client is gone.
+  void close();
+  void output_drained();
+
+ private:
+  struct Sent {
+    SlotTag tag;
+    PinEffect effect;
+    base::Task then;
+    std::string more = {};
+  };
+
+  upstream::LendingPool& pool() const;
+  void on_connection(base::Result<std::unique_ptr<upstream::Connection>> connection);
+  void flush();
+  void wrote(std::error_code error);
+  void receive();
+  void rest();
+  void take_bytes(std::string_view bytes);
+  bool deliver(std::string_view piece, bool last);
+  void deliver_list(std::string_view piece, bool last);
+  void replied(Sent sent);
+  void lost(std::string reason);
+
+  Session& session_;
+  Kind kind_;
+  State state_ = State::kWaiting;
+  std::string failure_;
+  std::unique_ptr<upstream::Connection> connection_;
+
+  std::deque<Sent> owed_;
+  std::string out_;
+  std::string writing_;
+  bool write_busy_ = false;
+  bool flush_posted_ = false;
+  bool read_busy_ = false;
+  bool paused_ = false;
+  base::Task on_room_;
+
+  resp::ReplyScanner scanner_;
+  /// Attributes in front of a frame whose type is not known yet; a push that is not complete.
+  std::string held_;
+  std::string push_;
+  /// A list of clients that is not complete.
+  std::string list_;
+  /// The first bytes of the reply under way.
+  std::string head_;
+  bool begun_ = false;
+
+  bool in_multi_ = false;
+  bool watching_ = false;
+  bool kept_ = false;
+  bool soiled_ = false;
+};
+
+}  // namespace keyferry::gateway

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "gateway/operation.h"
+#include "gateway/pin.h"
+
+namespace keyferry::gateway {
+
+/// A command with a large argument on the client's own connection: it is handed on as it comes, at most about 1 MiB
+/// ahead of what the server has taken. Ends with the command's last byte; the reply is the Pin's. Belongs to the
+/// worker's thread.
+class PinUpload final : public Operation {
+ public:
+  /// The parser has just offered the argument.
+  PinUpload(Session& session, std::shared_ptr<Pin> pin, SlotTag tag, PinEffect effect, base::Task then);
+  ~PinUpload() override;
+
+  void start() override;
+  void client_gone() override;
+
+ private:
+  void pass_on();
+
+  std::shared_ptr<Pin> pin_;
+  SlotTag tag_;
+  PinEffect effect_;
+  base::Task then_;
+};
+
+}  // namespace keyferry::gateway

@@ -1,0 +1,80 @@
+#include "gateway/raw_pipe.h"
+
+#include "gateway/session.h"
+
+namespace keyferry::gateway {
+
+namespace {
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+
+}  // namespace
+
+RawPipe::RawPipe(Session& session, std::unique_ptr<upstream::Connection> connection, upstream::LendingPool& pool)
+    : Operation(session), connection_(std::move(connection)), pool_(pool) {}
+RawPipe::~RawPipe() = default;
+
+void RawPipe::start() {
+  to_client();
+  to_server();
+}
+
+void RawPipe::to_server() {
+  const std::string_view bytes = session_.input();
+  if (bytes.empty()) {
+    return session_.read_input(kReadBytes, [self = shared_from_this(), this] {
+      if (connection_) to_server();
+    });
+  }
+  mark_writes();
+  session_.worker().metrics.server_out.add(bytes.size());
+  connection_->write({base::as_bytes(bytes)},
+                     [self = shared_from_this(), this, count = bytes.size()](std::error_code error) {
+                       if (!connection_) return;
+                       session_.consume_input(count);
+                       // The read tells of a connection that is over, behind what the server said last.
+                       if (!error) to_server();
+                     });
+}
+
+void RawPipe::to_client() {
+  if (reading_ || !connection_ || session_.output_full()) return;
+  reading_ = true;
+  connection_->read([self = shared_from_this(), this](std::error_code error, std::string_view bytes) {
+    reading_ = false;
+    if (!connection_) return;
+    if (error) {
+      // The client is to have what the server said last.
+      session_.close_after_output();
+      return end();
+    }
+    session_.worker().metrics.server_in.add(bytes.size());
+    mark_writes();
+    session_.push(bytes);
+    to_client();
+  });
+}
+
+/// What passes may write any key: told before it leaves, and before what comes back can be seen.
+void RawPipe::mark_writes() {
+  transfer::WriteMarks& writes = session_.worker().engine.writes();
+  if (writes.any_immutable()) writes.touch(transfer::WriteMarks::Mark::kEverything);
+}
+
+void RawPipe::output_drained() {
+  to_client();
+}
+
+void RawPipe::client_gone() {
+  if (connection_) end();
+}
+
+void RawPipe::end() {
+  const auto self = shared_from_this();
+  connection_->close();
+  connection_.reset();
+  pool_.lost();
+  session_.operation_done(*this);
+}
+
+}  // namespace keyferry::gateway

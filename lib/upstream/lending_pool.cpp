@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "upstream/backoff.h"
+#include "upstream/handshake.h"
+#include "upstream/pools.h"
+
+namespace keyferry::upstream {
+
+namespace {
+
+bool same_kind(const ConnectOptions& a, const ConnectOptions& b) {
+  return a.protocol == b.protocol && a.database == b.database && a.user == b.user && a.password == b.password &&
+         a.authenticate == b.authenticate;
+}
+
+}  // namespace
+
+// Shared with the handlers of dials, timers and watches, which hold it weakly.
+struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
+  struct Key {
+    Identity identity;
+    resp::Protocol protocol;
+    bool operator==(const Key&) const = default;
+  };
+  struct Waiter {
+    Key key;
+    Callback done;
+    base::TimePoint until;
+  };
+  struct Idle {
+    std::uint64_t number;
+    std::unique_ptr<Connection> connection;
+    base::TimePoint since;
+  };
+  // A connection on its way back to what a new one is.
+  struct Cleaning {
+    Cleaning(base::Loop& loop, std::unique_ptr<Connection> its_connection)
+        : connection(std::move(its_connection)), limit(loop) {}
+    std::unique_ptr<Connection> connection;
+    Handshake handshake{connection->options(), Handshake::From::kReset};
+    base::Timer limit;
+  };
+  // What a turn has decided; carried out at its end, as callbacks may call back into the pool or destroy it.
+  struct Loan {
+    Callback done;
+    std::unique_ptr<Connection> connection;
+  };
+
+  Impl(base::Loop& its_loop, ConnectOptions its_options, LendingOptions its_lending)
+      : loop(its_loop),
+        options(std::move(its_options)),
+        lending(std::move(its_lending)),
+        most(std::max<std::size_t>(lending.most, 1)),
+        wait(lending.wait == base::Duration{} ? options.timeout : lending.wait),
+        backoff(options.timeout / 2),
+        wait_limit(its_loop),
+        dial_again(its_loop) {}
+
+  void borrow(Key key, Callback done);
+  void give_back(std::unique_ptr<Connection> connection);
+  void reset(std::unique_ptr<Connection> connection);
+  void trim(base::TimePoint now);
+  void serve_later();
+  void serve();
+  bool make_room();
+  enum class Dial { kStarted, kNotYet, kNoRoom };
+  Dial dial(const Key& key);
+  void dialled(const Key& key, base::Result<std::unique_ptr<Connection>> result);
+  void put_idle(std::unique_ptr<Connection> connection);
+  void read_reset(std::shared_ptr<Cleaning> cleaning);
+  void fail(std::vector<Callback> borrowers, const base::Error& error);
+  void expire();
+  void set_limit();
+
+  std::size_t under_way() const { return dials.size(); }
+  bool full() const { return lent + idle.size() + under_way() >= most; }
+
+  base::Loop& loop;
+  ConnectOptions options;
+  LendingOptions lending;
+  std::size_t most;
+  base::Duration wait;
+  Backoff backoff;
+  base::Timer wait_limit, dial_again;
+  bool stopped = false;
+  bool serve_posted = false;
+  std::deque<Waiter> waiting;
+  // The one given back last is lent first, so that the surplus grows old at the front.
+  std::vector<Idle> idle;
+  std::uint64_t next_number = 0;
+  std::size_t lent = 0;
+  std::vector<Key> dials;
+  std::string last_error;
+};
+
+void LendingPool::Impl::borrow(Key key, Callback done) {
+  waiting.push_back({std::move(key), std::move(done), base::Clock::steady().now() + wait});
+  if (waiting.size() == 1) set_limit();
+  serve_later();
+}
+
+void LendingPool::Impl::give_back(std::unique_ptr<Connection> connection) {
+  --lent;
+  put_idle(std::move(connection));
+  serve_later();
+}
+
+void LendingPool::Impl::serve_later() {
+  if (std::exchange(serve_posted, true)) return;
+  loop.post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->stopped) return;
+    self->serve_posted = false;
+    self->serve();
+  });
+}
+
+// In order of arrival each borrower gets an idle connection, or a dial under way is counted as his, or one is started
+// for him, in place of an idle connection of another kind if need be. When there is no room for that, there is
+// none for those behind him either.
+void LendingPool::Impl::serve() {
+  std::vector<Loan> loans;
+  std::vector<Key> unclaimed = dials;
+  for (auto waiter = waiting.begin(); waiter != waiting.end();) {
+    const ConnectOptions wanted = options.with(waiter->key.identity, waiter->key.protocol);
+    const auto fits = [&](const Idle& entry) { return same_kind(entry.connection->options(), wanted); };
+    const auto found = std::find_if(idle.rbegin(), idle.rend(), fits);
+    if (found != idle.rend()) {
+      found->connection->watch({});
+      loans.push_back({std::move(waiter->done), std::move(found->connection)});
+      idle.erase(std::next(found).base());
+      waiter = waiting.erase(waiter);
+      ++lent;
+      continue;
+    }
+    const auto dialling = std::find(unclaimed.begin(), unclaimed.end(), waiter->key);
+    if (dialling != unclaimed.end()) {
+      unclaimed.erase(dialling);
+    } else if (dial(waiter->key) == Dial::kNoRoom) {
+      break;
+    }
+    ++waiter;
+  }
+  set_limit();
+  const auto self = shared_from_this();
+  for (Loan& loan : loans) {
+    if (stopped) return;
+    loan.done(std::move(loan.connection));
+  }
+}
+
+bool LendingPool::Impl::make_room() {
+  if (!full()) return true;
+  if (idle.empty()) return false;
+  idle.erase(idle.begin());
+  return true;
+}
+
+LendingPool::Impl::Dial LendingPool::Impl::dial(const Key& key) {
+  // While dials fail, one at a time is enough to find out when that ends.
+  if (backoff.failing() && under_way() > 0) return Dial::kNotYet;
+  const base::Duration pause = backoff.wait(base::Clock::steady().now());
+  if (pause > base::Duration::zero()) {
+    dial_again.start(pause, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->serve();
+    });
+    return Dial::kNotYet;
+  }
+  if (!make_room()) return Dial::kNoRoom;
+  dials.push_back(key);
+  Connection::connect(loop, options.with(key.identity, key.protocol),
+                      [weak = weak_from_this(), key](base::Result<std::unique_ptr<Connection>> result) {
+                        const auto self = weak.lock();
+                        if (self && !self->stopped) self->dialled(key, std::move(result));
+                      });
+  return Dial::kStarted;
+}
+
+void LendingPool::Impl::dialled(const Key& key, base::Result<std::unique_ptr<Connection>> result) {
+  dials.erase(std::find(dials.begin(), dials.end(), key));
+  if (result) {
+    backoff.succeeded();
+    last_error.clear();
+    put_idle(std::move(result.value()));
+    return serve();
+  }
+  // What one identity is refused (a password that was changed, say) holds off nobody else.
+  const bool own_fault = !key.identity.is_default();
+  if (!own_fault) backoff.failed(base::Clock::steady().now());
+  last_error = result.error().message;
+  const bool hopeless = !own_fault && lent + idle.size() + under_way() == 0;
+  std::vector<Callback> borrowers;
+  for (auto waiter = waiting.begin(); waiter != waiting.end() && (hopeless || borrowers.empty());) {
+    if (!hopeless && waiter->key != key) {
+      ++waiter;
+      continue;
+    }
+    borrowers.push_back(std::move(waiter->done));
+    waiter = waiting.erase(waiter);
+  }
+  serve_later();
+  fail(std::move(borrowers), result.error());
+}
+
+// The first exchange once more, behind RESET. The connection belongs to its handlers meanwhile.
+void LendingPool::Impl::reset(std::unique_ptr<Connection> connection) {
+  auto cleaning = std::make_shared<Cleaning>(loop, std::move(connection));
+  cleaning->limit.start(options.timeout, [cleaning] { cleaning->connection->close(); });
+  cleaning->connection->write({base::as_bytes(cleaning->handshake.request())}, [cleaning](std::error_code) {});
+  read_reset(std::move(cleaning));
+}
+
+void LendingPool::Impl::read_reset(std::shared_ptr<Cleaning> cleaning) {
+  Connection& connection = *cleaning->connection;
+  connection.read(
+      [weak = weak_from_this(), cleaning = std::move(cleaning)](std::error_code error, std::string_view bytes) mutable {
+        const auto self = weak.lock();
+        if (!self || self->stopped) return cleaning->limit.cancel();
+        const auto state = error ? Handshake::State::kFailed : cleaning->handshake.take(bytes);
+        if (state == Handshake::State::kMore) return self->read_reset(std::move(cleaning));
+        cleaning->limit.cancel();
+        if (state == Handshake::State::kDone) return self->give_back(std::move(cleaning->connection));
+        --self->lent;
+        self->serve_later();
+      });
+}
+
+void LendingPool::Impl::trim(base::TimePoint now) {
+  std::erase_if(idle, [&](const Idle& entry) { return now - entry.since >= kIdle; });
+}
+
+void LendingPool::Impl::put_idle(std::unique_ptr<Connection> connection) {
+  const std::uint64_t number = next_number++;
+  connection->watch([weak = weak_from_this(), number] {
+    const auto self = weak.lock();
+    if (!self || self->stopped) return;
+    std::erase_if(self->idle, [&](const Idle& entry) { return entry.number == number; });
+    self->serve();
+  });
+  idle.push_back({number, std::move(connection), base::Clock::steady().now()});
+}
+
+void LendingPool::Impl::fail(std::vector<Callback> borrowers, const base::Error& error) {
+  set_limit();
+  const auto self = shared_from_this();
+  for (Callback& done : borrowers) {
+    if (stopped) return;
+    done(error);
+  }
+}
+
+void LendingPool::Impl::expire() {
+  std::vector<Callback> late;
+  const base::TimePoint now = base::Clock::steady().now();
+  while (!waiting.empty() && waiting.front().until <= now) {
+    late.push_back(std::move(waiting.front().done));
+    waiting.pop_front();
+  }
+  char limit[32];
+  std::snprintf(limit, sizeof(limit), "%g s", base::seconds(wait));
+  std::string text = options.address.text() + ": no " + lending.what + " came free within " + limit + " (" +
+                     std::to_string(lent) + " of " + std::to_string(most) + " in use" +
+                     (lending.limit.empty() ? "" : ", see " + lending.limit) + ")";
+  if (!last_error.empty()) text += "; last failure: " + last_error;
+  fail(std::move(late), base::Error{std::move(text)});
+}
+
+void LendingPool::Impl::set_limit() {
+  if (waiting.empty()) return wait_limit.cancel();
+  wait_limit.start(waiting.front().until - base::Clock::steady().now(), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->expire();
+  });
+}
+
+LendingPool::LendingPool(base::Loop& loop, ConnectOptions connect, LendingOptions options)
+    : impl_(std::make_shared<Impl>(loop, std::move(connect), std::move(options))) {}
+
+LendingPool::LendingPool(base::Loop& loop, ConnectOptions connect, std::size_t most)
+    : LendingPool(loop, std::move(connect), LendingOptions{.most = most, .wait = {}, .limit = {}}) {}
+
+LendingPool::~LendingPool() {
+  impl_->stopped = true;
+  impl_->waiting.clear();
+  impl_->idle.clear();
+  impl_->wait_limit.cancel();
+  impl_->dial_again.cancel();
+}
+
+void LendingPool::borrow(const Identity& identity, resp::Protocol protocol, Callback done) {
+  impl_->borrow({identity, protocol}, std::move(done));
+}
+void LendingPool::give_back(std::unique_ptr<Connection> connection) {
+  impl_->give_back(std::move(connection));
+}
+void LendingPool::give_back_after_reset(std::unique_ptr<Connection> connection) {
+  impl_->reset(std::move(connection));
+}
+
+bool LendingPool::take_over_from(LendingPool& from) {
+  if (impl_->full() && !impl_->make_room()) return false;
+  ++impl_->lent;
+  from.lost();
+  return true;
+}
+
+void LendingPool::trim(base::TimePoint now) {
+  impl_->trim(now);
+}
+
+void LendingPool::lost() {
+  --impl_->lent;
+  impl_->serve_later();
+}
+
+std::size_t LendingPool::in_use() const {
+  return impl_->lent;
+}
+std::size_t LendingPool::idle() const {
+  return impl_->idle.size();
+}
+std::size_t LendingPool::waiting() const {
+  return impl_->waiting.size();
+}
+
+}  // namespace keyferry::upstream

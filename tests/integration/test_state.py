@@ -1,0 +1,225 @@
+"""Commands whose state lives in their connection: transactions, blocking, subscriptions, databases, users (R13-R17, R21-R23, R27, R54)."""
+
+import os
+import tempfile
+import threading
+
+import pytest
+from running_stack import PATIENCE, wait_until
+from wire import Wire, request
+
+DEDICATED = f"{tempfile.gettempdir()}/keyferry-state-{os.getpid()}.sock"
+
+pytestmark = pytest.mark.stack(
+    module=False,
+    config={
+        "workers": 1,
+        "limits": {"pinned_long": 4, "pinned_short": 2, "pin_wait": "300ms"},
+        "listen": [{"unix": DEDICATED, "upstream": "dedicated"}],
+    },
+)
+
+
+def pinned(stack):
+    return stack.metrics().total("upstream_connections", state="pinned")
+
+
+def replies(wire, count):
+    return [wire.reply() for _ in range(count)]
+
+
+@pytest.fixture
+def clients(stack):
+    """Makes clients, and takes them away; then no connection of the server's may be left with one of them."""
+    stack.direct_info_client.flushall()
+    made = []
+
+    def make(protocol=2, address=None):
+        made.append(Wire(address, PATIENCE) if address else stack.wire())
+        if protocol == 3:
+            made[-1].call("HELLO", 3)
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+    wait_until(lambda: pinned(stack) == 0, "no connection to be pinned", lambda: pinned(stack))
+
+
+def test_R14_transactions_of_two_clients_do_not_mix_and_what_follows_keeps_its_order(clients):
+    one, two = clients(), clients(3)
+    assert one.call("MULTI") == two.call("MULTI") == b"OK"
+    assert one.call("SET", "k", "one") == two.call("SET", "k", "two") == b"QUEUED"
+    assert one.call("PING") == b"QUEUED"  # R16
+    assert two.call("EXEC") == [b"OK"]
+    assert one.call("GET", "k") == b"QUEUED"
+    assert one.call("EXEC") == [b"OK", b"PONG", b"one"]
+    script = "return redis.call('incr', KEYS[1])"
+    one.raw(b"".join(request(*words) for words in (
+        ("SET", "a", 1), ("MULTI",), ("INCR", "a"), ("EXEC",), ("GET", "a"), ("EVAL", script, 1, "a"), ("GET", "a"), ("EVAL", script, 1, "a"))))
+    assert replies(one, 8) == [b"OK", b"OK", b"QUEUED", [2], b"2", 3, b"3", 4]
+
+
+def test_R17_a_watch_holds_until_the_transaction_ends(clients):
+    one, other = clients(), clients()
+    assert one.call("WATCH", "k") == other.call("SET", "k", "x") == one.call("MULTI") == b"OK"
+    assert one.call("SET", "k", "mine") == b"QUEUED"
+    assert one.call("EXEC") is None
+    assert one.call("WATCH", "k") == one.call("UNWATCH") == b"OK"
+    assert one.call("GET", "k") == b"x"
+    assert one.call("EXEC") == "ERR EXEC without MULTI"
+
+
+def test_R23_consumers_that_block_starve_neither_their_producer_nor_others(clients):
+    consumers = [clients(), clients(3)]
+    for consumer in consumers:
+        consumer.send("BLPOP", "q", 0)
+        consumer.send("GET", "behind")
+    producer = clients()
+    assert producer.call("MULTI") == b"OK"
+    assert producer.call("RPUSH", "q", "a", "b") == b"QUEUED"
+    assert producer.call("EXEC") == [2]
+    assert sorted(consumer.reply()[1] for consumer in consumers) == [b"a", b"b"]
+    assert [consumer.reply() for consumer in consumers] == [None, None]
+    assert consumers[0].call("BLPOP", "q", "0.05") is None
+    assert consumers[0].call("WAIT", 0, 10) == 0
+
+
+def test_subscribers_of_both_protocols_get_bytes_in_the_servers_order(clients, stack):
+    two, three = clients(2), clients(3)
+    two.send("SUBSCRIBE", "c", "d")
+    assert replies(two, 2) == [[b"subscribe", b"c", 1], [b"subscribe", b"d", 2]]
+    assert two.call("PING") == [b"pong", b""]
+    assert str(two.call("GET", "k")).startswith("ERR Can't execute 'get'")
+    # The same bytes through keyferryd as from the server: its own PUBLISH gives the reply and the push as the server orders them.
+    script = b"".join(request(*words) for words in (("SUBSCRIBE", "e"), ("PUBLISH", "e", "m"), ("GET", "k"), ("UNSUBSCRIBE",), ("PING",), ("QUIT",)))
+    answers = []
+    for link in (three, stack.wire(direct=True, protocol=3)):
+        link.raw(script)
+        answers.append(b"".join(iter(lambda: link.socket.recv(65536), b"")))  # noqa: B023
+    assert answers[0] == answers[1] != b""
+    assert stack.direct_info_client.publish("c", "x") == 1
+    assert two.reply() == [b"message", b"c", b"x"]
+
+
+def test_R10_replies_are_silenced_at_their_exact_place(clients):
+    one = clients()
+    one.raw(request("SET", "k", 1) + request("CLIENT", "REPLY", "SKIP") + request("INCR", "k") + request("CLIENT", "REPLY", "OFF")
+            + request("INCR", "k") + request("CLIENT", "REPLY", "ON") + request("GET", "k"))
+    assert replies(one, 3) == [b"OK", b"OK", b"3"]
+
+
+def test_R13_clients_that_vanish_in_any_state_leave_nothing_behind(clients, stack):
+    for begin in ([("MULTI",), ("SET", "k", "half")], [("BLPOP", "q", 0)], [("SUBSCRIBE", "c")], [("WATCH", "k")], [("MONITOR",)],
+                  [("CLIENT", "TRACKING", "ON")]):
+        gone = clients(3)
+        for words in begin:
+            gone.send(*words)
+        if begin[0][0] == "BLPOP":
+            wait_until(lambda: stack.info("clients")["blocked_clients"] == 1, "the client to be blocked")
+        else:
+            for _ in begin:
+                gone.reply()
+        gone.close()
+    wait_until(lambda: pinned(stack) == 0, "the connections to go")
+    # Nobody takes an element for one that is gone, and nobody gets another's reply.
+    one = clients()
+    assert one.call("RPUSH", "q", "x") == 1
+    assert one.call("LPOP", "q") == b"x"
+    assert one.call("GET", "k") is None
+    assert stack.info("clients")["blocked_clients"] == 0
+
+
+def test_a_quota_that_is_used_up_gives_one_error_after_pin_wait_and_the_client_lives(clients):
+    held = [clients(), clients()]
+    for holder in held:
+        assert holder.call("MULTI") == b"OK"
+    late = clients()
+    late.raw(request("EVAL", "return 1", 0) + request("PING"))
+    assert "limits.pinned_short" in late.reply()
+    assert late.reply() == b"PONG"
+    assert held[0].call("DISCARD") == b"OK"
+    assert late.call("EVAL", "return 1", 0) == 1
+
+
+def test_R27_each_client_has_its_own_database(clients, stack):
+    one, two = clients(), clients()
+    assert one.call("SELECT", 3) == b"OK"
+    assert one.call("SET", "k", "three") == two.call("SET", "k", "zero") == b"OK"
+    assert (one.call("GET", "k"), two.call("GET", "k")) == (b"three", b"zero")
+    assert one.call("MULTI") == b"OK"
+    assert (one.call("GET", "k"), one.call("SELECT", 4), one.call("EXEC")) == (b"QUEUED", b"QUEUED", [b"three", b"OK"])
+    assert (one.call("GET", "k"), one.call("EVAL", "return redis.call('dbsize')", 0)) == (None, 0)
+    assert one.call("SELECT", 99999) == stack.wire(direct=True).call("SELECT", 99999)
+    assert (one.call("RESET"), one.call("GET", "k")) == (b"RESET", b"zero")
+
+
+def test_R54_users_do_not_mix_and_passwords_are_judged_by_the_server(clients, stack):
+    admin = stack.direct_info_client
+    admin.execute_command("ACL", "SETUSER", "ann", "on", ">secret", "~ann:*", "+@all")
+    admin.execute_command("ACL", "SETUSER", "bob", "on", "nopass", "~bob:*", "+@all")
+    ann, bob, both = clients(), clients(3), clients()
+    assert ann.call("AUTH", "ann", "wrong").startswith("WRONGPASS")
+    assert ann.call("AUTH", "ann", "secret") == b"OK"
+    assert bob.call("HELLO", 3, "AUTH", "bob", "", "SETNAME", "bobs")[b"proto"] == 3
+    assert (ann.call("ACL", "WHOAMI"), bob.call("ACL", "WHOAMI"), both.call("ACL", "WHOAMI")) == (b"ann", b"bob", b"default")
+    assert (bob.call("CLIENT", "GETNAME"), ann.call("CLIENT", "GETNAME")) == (b"bobs", None)
+    assert ann.call("SET", "ann:k", 1) == b"OK"
+    assert bob.call("GET", "ann:k").startswith("NOPERM")
+    assert (ann.call("MULTI"), ann.call("ACL", "WHOAMI"), ann.call("EXEC")) == (b"OK", b"QUEUED", [b"ann"])
+    assert (ann.call("RESET"), ann.call("ACL", "WHOAMI")) == (b"RESET", b"default")
+
+
+def test_a_dedicated_listener_gives_each_client_a_connection_for_life(clients, stack):
+    one, two = clients(address=DEDICATED), clients(3, address=DEDICATED)
+    ids = [client.call("CLIENT", "ID") for client in (one, two)]
+    assert set(ids) <= {int(entry["id"]) for entry in stack.direct_info_client.client_list()}
+    assert one.call("CLIENT", "LIST", "ID", ids[1]).startswith(b"id=%d " % ids[1])
+    assert one.call("SELECT", 5) == one.call("SET", "k", "five") == b"OK"
+    assert two.call("GET", "k") is None
+    two.send("SUBSCRIBE", "c")
+    assert two.reply() == [b"subscribe", b"c", 1]
+    assert one.call("PUBLISH", "c", "x") == 1
+    assert one.call("CLIENT", "KILL", "ID", ids[1]) == 1
+    assert two.reply() == [b"message", b"c", b"x"]
+    with pytest.raises(EOFError):
+        two.reply()
+    assert one.call("QUIT") == b"OK"
+    with pytest.raises(EOFError):
+        one.reply()
+
+
+def test_a_large_argument_inside_a_transaction_goes_by_its_connection(clients):
+    one = clients()
+    value = os.urandom(3 << 20)
+    assert one.call("MULTI") == b"OK"
+    writer = threading.Thread(target=one.raw, args=(request("SET", "big", value) + request("STRLEN", "big") + request("EXEC"),))
+    writer.start()
+    assert replies(one, 3) == [b"QUEUED", b"QUEUED", [b"OK", len(value)]]
+    writer.join()
+    assert one.call("GET", "big") == value
+
+
+def test_ids_of_clients_are_the_gateways_wherever_the_server_speaks_of_them(clients, stack):
+    one, blocked, idle, follower = clients(), clients(), clients(3), clients()
+    ids = [client.call("CLIENT", "ID") for client in (one, blocked, idle, follower)]
+    assert [blocked.call("CLIENT", "SETNAME", "waits"), idle.call("CLIENT", "SETNAME", "idles")] == [b"OK", b"OK"]
+    blocked.send("BLPOP", "q", 0)
+    wait_until(lambda: stack.info("clients")["blocked_clients"] == 1, "the client to be blocked")
+    follower.send("SUBSCRIBE", "c")
+    follower.reply()
+    listed = {int(line.split()[0].removeprefix("id=")): line for line in one.call("CLIENT", "LIST").decode().splitlines()}
+    assert set(ids) <= set(listed)
+    assert " cmd=blpop " in listed[ids[1]] and " name=idles " in listed[ids[2]] and " cmd=subscribe " in listed[ids[3]]
+    assert "lib-name=keyferry" not in "".join(listed.values())
+    assert b"id=%d " % ids[2] in idle.call("CLIENT", "INFO")
+    assert b" name=idles " in idle.call("CLIENT", "INFO")
+    assert one.call("CLIENT", "LIST", "ID", ids[1]).startswith(b"id=%d " % ids[1])
+    assert one.call("CLIENT", "UNBLOCK", ids[2]) == 0
+    assert one.call("CLIENT", "UNBLOCK", ids[1], "ERROR") == 1
+    assert blocked.reply().startswith("UNBLOCKED")
+    for gone in (idle, follower):  # one without a connection of its own, one with
+        assert one.call("CLIENT", "KILL", "ID", ids[2 if gone is idle else 3]) == 1
+        with pytest.raises(EOFError):
+            gone.reply()
+    assert one.call("CLIENT", "KILL", "ID", ids[2]) == 0
