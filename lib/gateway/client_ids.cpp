@@ -99,6 +99,21 @@ ClientsPlan plan_clients(std::span<const std::string_view> args, const ClientDir
   return plan;
 }
 
+std::vector<std::string> redirect_args(std::span<const std::string_view> args, const ClientDirectory& directory) {
+  if (args.size() < 5 || !equals_upper(args[0], "CLIENT") || !equals_upper(args[1], "TRACKING")) return {};
+  std::vector<std::string> wanted(args.begin(), args.end());
+  for (std::size_t i = 3; i + 1 < args.size(); ++i) {
+    // A prefix may be called anything.
+    if (equals_upper(args[i], "PREFIX")) {
+      ++i;
+    } else if (equals_upper(args[i], "REDIRECT")) {
+      wanted[i + 1] = server_id_text(args[i + 1], directory);
+      return wanted;
+    }
+  }
+  return {};
+}
+
 std::string translate_client_list(std::string_view reply, std::string_view more, const ClientDirectory& directory,
                                   resp::Protocol protocol) {
   const resp::DecodeResult decoded = resp::decode(reply);

@@ -33,6 +33,10 @@ struct ClientsPlan {
 /// `self`: the client that asks, which has a connection of its own by now, or will have.
 ClientsPlan plan_clients(std::span<const std::string_view> args, const ClientDirectory& directory, std::uint64_t self);
 
+/// CLIENT TRACKING with REDIRECT, for the server: the id in it is the gateway's, that of a client that has a connection
+/// of its own (a subscriber). Empty: it is sent as it is.
+std::vector<std::string> redirect_args(std::span<const std::string_view> args, const ClientDirectory& directory);
+
 /// The server's reply with the gateway's ids, without the connections that clients share.
 std::string translate_client_list(std::string_view reply, std::string_view more, const ClientDirectory& directory,
                                   resp::Protocol protocol);

@@ -40,6 +40,13 @@ TEST_F(ClientIds, AreTheServersOnTheWayThere) {
   EXPECT_THAT(plan({"CLIENT", "LIST", "ID", "1", "2", "x"}).args, ElementsAre("CLIENT", "LIST", "ID", "51", "52", "x"));
 }
 
+TEST_F(ClientIds, AreTheServersInARedirectionToo) {
+  const std::vector<std::string_view> args{"CLIENT", "TRACKING", "on", "PREFIX", "REDIRECT", "redirect", "2"};
+  EXPECT_THAT(redirect_args(args, directory),
+              ElementsAre("CLIENT", "TRACKING", "on", "PREFIX", "REDIRECT", "redirect", "52"));
+  EXPECT_TRUE(redirect_args(std::vector<std::string_view>{"CLIENT", "TRACKING", "on"}, directory).empty());
+}
+
 TEST_F(ClientIds, AreTheGatewaysOnTheWayBackWithoutTheConnectionsThatClientsShare) {
   const std::string text =
       "id=51 addr=a name= redir=52 lib-name= x\nid=52 addr=b redir=-1 lib-name=keyferry x\n"

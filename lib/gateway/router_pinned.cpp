@@ -1,0 +1,305 @@
+#include <array>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "gateway/client_ids.h"
+#include "gateway/drop_input.h"
+#include "gateway/local_commands.h"
+#include "gateway/pin_upload.h"
+#include "gateway/raw_pipe.h"
+#include "gateway/router.h"
+#include "gateway/session.h"
+#include "resp/writer.h"
+
+// The part of the Router for clients that have a connection of their own.
+
+namespace keyferry::gateway {
+
+/// False: the command is dispatched again when there is one, and everything behind it waits (R14).
+bool Router::want_pin(Pin::Kind kind) {
+  if (!operation_may_start(false)) return false;
+  pin_ = std::make_shared<Pin>(session_, kind);
+  pin_->acquire();
+  return false;
+}
+
+/// False: nothing can be sent on it now. `failed`: there is none; the command is to be answered with an error.
+bool Router::pin_ready(bool& failed) {
+  failed = pin_->state() == Pin::State::kFailed;
+  if (failed) {
+    refuse("ERR keyferry: " + pin_->failure() + "; the command was not sent");
+    pin_.reset();
+    return false;
+  }
+  return pin_->state() == Pin::State::kReady && operations_.empty() && pin_->room();
+}
+
+bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
+  bool failed = false;
+  if (!pin_ready(failed)) {
+    if (failed) session_.end_command(raw.size());
+    return failed;
+  }
+  const bool answered = pin_->owed() == 0;
+  switch (route) {
+    case Route::kRaw:
+      if (!answered) return false;
+      if (!promote_or_refuse(route)) break;
+      return start_raw();
+    case Route::kBlobGet:
+    case Route::kBlobSet:
+      if (!answered) return false;
+      if (may_transfer()) return start_blob(route, args, raw);
+      worker_.metrics.count_fallback("own_connection");
+      send_pinned(route, args, raw);
+      break;
+    case Route::kLocal:
+      if (!dedicated_) return answered && local_while_pinned(args, raw);
+      send_pinned(route, args, raw);
+      break;
+    case Route::kClients:
+      if (dedicated_ || (answered && pin_->in_transaction())) {
+        send_pinned(route, args, raw);
+        break;
+      }
+      return answered && dispatch_clients(args, raw);
+    default:
+      if (const Offloaded offloaded = route == Route::kOrdinary ? offloaded_of(args) : Offloaded{};
+          offloaded.route != OffloadRoute::kNone)
+        return answered && start_offloaded(offloaded, args, raw);
+      if (promote_or_refuse(route)) send_pinned(route, args, raw);
+  }
+  session_.end_command(raw.size());
+  return true;
+}
+
+/// CLIENT LIST, INFO, KILL, UNBLOCK: ids are the gateway's here, and the server's on the connection.
+bool Router::dispatch_clients(std::span<const std::string_view> args, std::string_view raw) {
+  const ClientsPlan plan = plan_clients(args, worker_.directory, session_.client().id);
+  if (plan.way == ClientsPlan::Way::kRefuse || plan.way == ClientsPlan::Way::kKillHere) {
+    const SlotTag tag = session_.open_reply(CommandClass::kLocal);
+    if (plan.way == ClientsPlan::Way::kRefuse) {
+      session_.reply_error(tag, refusal_of(Route::kClients));
+    } else {
+      session_.reply(tag, worker_.directory.kill(plan.id) ? ":1\r\n" : ":0\r\n");
+      session_.finish_reply(tag);
+    }
+    if (pin_->releasable()) {
+      pin_->release();
+      pin_.reset();
+    }
+  } else {
+    // The list is to show the client under its name.
+    if (plan.way == ClientsPlan::Way::kList && !pin_->kept()) {
+      name_pin();
+      pin_->soil();
+    }
+    std::string bytes;
+    const std::vector<std::string_view> words(plan.args.begin(), plan.args.end());
+    resp::append_command(bytes, words);
+    const SlotTag tag = session_.open_reply(CommandClass::kPinned);
+    if (plan.way == ClientsPlan::Way::kList) {
+      pin_->send_list(bytes, tag, plan.more);
+    } else {
+      pin_->send(bytes, tag, PinEffect::kNone);
+    }
+  }
+  session_.end_command(raw.size());
+  return true;
+}
+
+/// What is answered here for others, for a client that has its own connection now: inside MULTI by the server alone
+/// (R16), else here, as what the gateway knows is still true.
+bool Router::local_while_pinned(std::span<const std::string_view> args, std::string_view raw) {
+  const bool connection_only =
+      equals_upper(args[0], "PING") || equals_upper(args[0], "RESET") || equals_upper(args[0], "HELLO");
+  if (pin_->in_transaction() || connection_only) {
+    if (pin_->in_transaction() && !equals_upper(args[0], "PING") && !equals_upper(args[0], "RESET")) pin_->keep();
+    send_pinned(Route::kLocal, args, raw);
+  } else {
+    const SlotTag tag = session_.open_reply(CommandClass::kLocal);
+    run_local(session_, args, tag);
+    // The connection stands for the client: it takes the client's name, too.
+    if (pin_->kept() && equals_upper(args[0], "CLIENT")) tell_pin(args);
+  }
+  session_.end_command(raw.size());
+  return true;
+}
+
+/// False: it was refused, the quota of what may wait long being used up.
+bool Router::promote_or_refuse(Route route) {
+  const bool long_one = route == Route::kBlocking || route == Route::kOwn || route == Route::kRaw;
+  if (long_one && !pin_->promote()) {
+    refuse("ERR keyferry: no connection of a client's own is free for what may wait long, see limits.pinned_long");
+    return false;
+  }
+  if (route == Route::kOwn || route == Route::kRaw) keep_pin();
+  return true;
+}
+
+/// From here on the connection stands for the client, so it gets its name.
+void Router::keep_pin() {
+  if (pin_->kept()) return;
+  pin_->keep();
+  if (!dedicated_ && !pin_->in_transaction()) name_pin();
+}
+
+void Router::name_pin() {
+  const Session::ClientState& client = session_.client();
+  if (!client.name.empty()) tell_pin(std::array<std::string_view, 3>{"CLIENT", "SETNAME", client.name});
+  if (!client.library_name.empty())
+    tell_pin(std::array<std::string_view, 4>{"CLIENT", "SETINFO", "LIB-NAME", client.library_name});
+  if (!client.library_version.empty())
+    tell_pin(std::array<std::string_view, 4>{"CLIENT", "SETINFO", "LIB-VER", client.library_version});
+}
+
+/// A command of the gateway's: the client does not see its reply.
+void Router::tell_pin(std::span<const std::string_view> args) {
+  std::string bytes;
+  resp::append_command(bytes, args);
+  pin_->send(bytes, 0, PinEffect::kSilent);
+}
+
+void Router::send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
+  Plan todo = plan(route, args);
+  // The server waits for what was written before this connection's previous command, by whomever: all that this client
+  // wrote is among it.
+  if (args[0].size() >= 4 && equals_upper(args[0].substr(0, 4), "WAIT") && !dedicated_ && !pin_->in_transaction())
+    tell_pin(std::array<std::string_view, 1>{"PING"});
+  const SlotTag tag = session_.open_reply(route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned);
+  if (route == Route::kOwn && !dedicated_) {
+    if (const std::vector<std::string> own = redirect_args(args, worker_.directory); !own.empty()) {
+      std::string bytes;
+      resp::append_command(bytes, std::vector<std::string_view>(own.begin(), own.end()));
+      return pin_->send(bytes, tag, todo.effect, std::move(todo.then));
+    }
+  }
+  if (!parser_.is_inline()) return pin_->send(raw, tag, todo.effect, std::move(todo.then));
+  std::string bytes;
+  resp::append_command(bytes, args);
+  pin_->send(bytes, tag, todo.effect, std::move(todo.then));
+}
+
+/// The command that the parser has just given stays in the input: the pipe takes it from there.
+bool Router::start_raw() {
+  if (!pin_->settled()) return false;
+  upstream::LendingPool* pool = nullptr;
+  std::unique_ptr<upstream::Connection> connection = pin_->take(pool);
+  pin_.reset();
+  start_operation(std::make_shared<RawPipe>(session_, std::move(connection), *pool), true);
+  return true;
+}
+
+bool Router::release_pin() {
+  if (dedicated_) return false;
+  pin_->release();
+  pin_.reset();
+  session_.process();
+  return true;
+}
+
+void Router::pin_lost() {
+  pin_.reset();
+  session_.process();
+}
+
+/// What a command on the client's own connection changes, as its reply tells.
+Router::Plan Router::plan(Route route, std::span<const std::string_view> args) {
+  switch (route) {
+    case Route::kBlocking:
+      return {PinEffect::kBlocking, {}};
+    case Route::kAlone:
+      // Among them subcommands that the table does not know.
+      return {equals_upper(args[0], "CLIENT") ? PinEffect::kChanges : PinEffect::kNone, {}};
+    case Route::kTransaction:
+      return {equals_upper(args[0], "MULTI") ? PinEffect::kMulti : PinEffect::kWatch, {}};
+    case Route::kEndsTransaction:
+      if (equals_upper(args[0], "EXEC")) return {PinEffect::kExec, {}};
+      return {equals_upper(args[0], "DISCARD") ? PinEffect::kDiscard : PinEffect::kUnwatch, {}};
+    case Route::kIdentity:
+      return {PinEffect::kChanges, equals_upper(args[0], "HELLO") ? greeting(args) : identity_change(args)};
+    case Route::kLocal:
+      if (equals_upper(args[0], "HELLO")) return {PinEffect::kChanges, greeting(args)};
+      if (equals_upper(args[0], "RESET")) return {PinEffect::kReset, [this] { reset_client(session_); }};
+      return {equals_upper(args[0], "PING") ? PinEffect::kNone : PinEffect::kChanges, {}};
+    default:
+      return {};
+  }
+}
+
+/// SELECT and AUTH: the server has judged them when this runs (R54).
+base::Task Router::identity_change(std::span<const std::string_view> args) {
+  if (equals_upper(args[0], "SELECT")) {
+    if (args.size() != 2) return {};
+    return [this, number = std::string(args[1])] {
+      std::from_chars(number.data(), number.data() + number.size(), session_.client().identity.database);
+      session_.tell_directory();
+    };
+  }
+  if (args.size() < 2) return {};
+  return [this, user = std::string(args.size() == 2 ? "default" : args[1]), password = std::string(args.back())] {
+    session_.client().identity.user = user;
+    session_.client().identity.password = password;
+    session_.tell_directory();
+  };
+}
+
+base::Task Router::greeting(std::span<const std::string_view> args) {
+  return [this, options = std::vector<std::string>(args.begin() + 1, args.end())] {
+    Session::ClientState& client = session_.client();
+    if (options.empty()) return;
+    client.protocol = options[0] == "3" ? resp::Protocol::kResp3 : resp::Protocol::kResp2;
+    for (std::size_t i = 1; i < options.size(); ++i) {
+      if (equals_upper(options[i], "AUTH") && i + 2 < options.size()) {
+        client.identity.user = options[i + 1];
+        client.identity.password = options[i + 2];
+        i += 2;
+      } else if (equals_upper(options[i], "SETNAME") && i + 1 < options.size()) {
+        client.name = options[++i];
+      }
+    }
+    session_.tell_directory();
+  };
+}
+
+/// Lanes are the configured user's, on database 0; and a client that tracks keys, or is in a transaction, reads by its
+/// own connection.
+bool Router::may_transfer() const {
+  return (!pin_ || (!pin_->in_transaction() && !pin_->kept())) && session_.client().identity.is_default();
+}
+
+/// What transfer.offload makes of an ordinary command; nothing for one that must go by the client's own connection.
+Offloaded Router::offloaded_of(std::span<const std::string_view> args) const {
+  return may_transfer() ? classify_offload(args, worker_.options.offload) : Offloaded{};
+}
+
+bool Router::take_body_pinned(Route route, std::span<const std::string_view> args) {
+  if (pin_->state() == Pin::State::kFailed) {
+    const std::string text = "ERR keyferry: " + pin_->failure() + "; the command was not sent";
+    pin_.reset();
+    refuse_large(text);
+    return true;
+  }
+  bool failed = false;
+  if (!pin_ready(failed)) return false;
+  if (route == Route::kBlobSet || route == Route::kRaw || route == Route::kLocal) {
+    if (pin_->owed() != 0) return false;
+  }
+  if (route == Route::kBlobSet && may_transfer() && start_large_set()) return true;
+  if (route == Route::kOrdinary && !worker_.options.offload.empty() && may_transfer()) {
+    if (pin_->owed() != 0) return false;
+    if (start_offloaded_body(args)) return true;
+  }
+  if (!promote_or_refuse(route)) {
+    start_operation(DropInput::whole_command(session_), true);
+    return true;
+  }
+  if (route == Route::kRaw) return start_raw();
+  Plan todo = plan(route, args);
+  const SlotTag tag = session_.open_reply(route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned);
+  start_operation(std::make_shared<PinUpload>(session_, pin_, tag, todo.effect, std::move(todo.then)), true);
+  return true;
+}
+
+}  // namespace keyferry::gateway
