@@ -132,7 +132,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool paused_ = false;
   base::Task on_room_;
 
-  resp::ReplyScanner scanner_;
+  /// Scripts may nest what they return deeper than any command does; a counter for each level is all it costs.
+  resp::ReplyScanner scanner_{resp::ReplyLimits{.max_depth = 16384}};
   /// Attributes in front of a frame whose type is not known yet; a push that is not complete.
   std::string held_;
   std::string push_;
