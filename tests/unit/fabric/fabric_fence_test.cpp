@@ -11,7 +11,13 @@
 namespace keyferry::test {
 namespace {
 
-struct FenceTest : FabricFixture {};
+struct FenceTest : FabricFixture {
+  /// Another endpoint in place of the one that was closed.
+  void begin_anew() {
+    endpoint = *open_endpoint(*fabric);
+    peer = server.add_peer(endpoint.address);
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Libraries, FenceTest, testing::ValuesIn(mixtures()));
 
 /// Looks at a byte that libfabric may be writing: that is the point of these tests, so the thread sanitizer is not
@@ -27,6 +33,8 @@ constexpr std::size_t kLarge = 32U << 20U;
 constexpr std::size_t kLarge = 128U << 20U;
 #endif
 constexpr std::size_t kSmall = 256U * 1024;
+// On a busy machine a fence may come when all has been moved already; then it is tried again.
+constexpr int kAttempts = 20;
 
 /// Writes and reads through an endpoint of its own, over and over, and compares every byte.
 class Neighbour {
@@ -82,33 +90,44 @@ TEST_P(FenceTest, R88NoByteLandsAfterTheEndpointIsClosedAndTheNeighbourGoesOn) {
   neighbour.wait_for_rounds(2);
   std::vector<std::byte> sent(kLarge, std::byte{0xA5});
 
-  int outcome = 0;
-  std::thread writer([&] { outcome = server.write(peer, {lent.window(sent)}); });
-  while (glance(memory.data()) == std::byte{0}) std::this_thread::yield();
-  const auto closed = close_endpoint(*fabric, endpoint.id);
-  EXPECT_TRUE(closed) << closed.error().message;
-  const std::uint32_t before = base::crc32c(memory);
-  EXPECT_EQ(memory[kLarge - 1], std::byte{0}) << "the write had ended before the fence; this test saw nothing";
-
-  writer.join();
-  EXPECT_NE(outcome, 0) << "the server was told that all had landed";
-  neighbour.wait_for_rounds(50);
-  EXPECT_EQ(base::crc32c(memory), before) << "bytes landed after the fence";
+  bool cut = false;
+  for (int attempt = 0; attempt < kAttempts && !cut; ++attempt) {
+    if (attempt != 0) begin_anew();
+    std::fill(lent.bytes.begin(), lent.bytes.end(), std::byte{0});
+    int outcome = 0;
+    std::thread writer([&] { outcome = server.write(peer, {lent.window(sent)}); });
+    while (glance(memory.data()) == std::byte{0}) std::this_thread::yield();
+    const auto closed = close_endpoint(*fabric, endpoint.id);
+    EXPECT_TRUE(closed) << closed.error().message;
+    const std::uint32_t before = base::crc32c(memory);
+    cut = memory[kLarge - 1] == std::byte{0};
+    writer.join();
+    if (cut) {
+      EXPECT_NE(outcome, 0) << "the server was told that all had landed";
+    }
+    neighbour.wait_for_rounds(50);
+    EXPECT_EQ(base::crc32c(memory), before) << "bytes landed after the fence";
+  }
+  EXPECT_TRUE(cut) << "each write had ended before the fence; this test saw nothing";
   EXPECT_EQ(neighbour.failures(), 0U);
 }
 
 TEST_P(FenceTest, R88ASourceIsNotReadAfterTheEndpointIsClosed) {
   const Owed owed(fabric);
-  Lent lent(*this, std::vector<std::byte>(kLarge, std::byte{1}));
-  std::vector<std::byte> fetched(kLarge);
+  Lent lent(*this, std::vector<std::byte>(kLarge));
   int outcome = 0;
-  std::thread reader([&] { outcome = server.read(peer, {lent.window(fetched)}); });
-  while (glance(fetched.data()) == std::byte{0}) std::this_thread::yield();
-  EXPECT_TRUE(close_endpoint(*fabric, endpoint.id));
-  std::fill(lent.bytes.begin(), lent.bytes.end(), std::byte{2});
-  reader.join();
-  EXPECT_NE(outcome, 0);
-  EXPECT_EQ(std::count(fetched.begin(), fetched.end(), std::byte{2}), 0) << "memory of the next holder was read";
+  for (int attempt = 0; attempt < kAttempts && outcome == 0; ++attempt) {
+    if (attempt != 0) begin_anew();
+    std::fill(lent.bytes.begin(), lent.bytes.end(), std::byte{1});
+    std::vector<std::byte> fetched(kLarge);
+    std::thread reader([&] { outcome = server.read(peer, {lent.window(fetched)}); });
+    while (glance(fetched.data()) == std::byte{0}) std::this_thread::yield();
+    EXPECT_TRUE(close_endpoint(*fabric, endpoint.id));
+    std::fill(lent.bytes.begin(), lent.bytes.end(), std::byte{2});
+    reader.join();
+    EXPECT_EQ(std::count(fetched.begin(), fetched.end(), std::byte{2}), 0) << "memory of the next holder was read";
+  }
+  EXPECT_NE(outcome, 0) << "each read had ended before the fence; this test saw nothing";
 }
 
 TEST_P(FenceTest, ANewEndpointAfterAFenceServesTheSameMemoryAgain) {
