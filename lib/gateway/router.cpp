@@ -88,12 +88,13 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
 // ------------------------------------------------------------------------------
 
 bool Router::start_blob(Route route, std::span<const std::string_view> args, std::string_view raw) {
-  const bool own_identity = !session_.client().identity.is_default();
-  if (own_identity) worker_.metrics.count_fallback("identity");
-  const bool large = route == Route::kBlobGet && args.size() == 2 && !own_identity;
+  const bool value = route == Route::kBlobGet && args.size() == 2;
+  const bool large = value && session_.client().identity.is_default();
   // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
   // blocks it meanwhile.
   if (!large) {
+    if (!operation_may_start(false)) return false;
+    if (value) worker_.metrics.count_fallback("identity");
     // A value that becomes small goes the other way from now on.
     if (args.size() > 1) worker_.lengths.forget(args[1]);
     return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");

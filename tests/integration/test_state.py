@@ -223,3 +223,13 @@ def test_ids_of_clients_are_the_gateways_wherever_the_server_speaks_of_them(clie
         with pytest.raises(EOFError):
             gone.reply()
     assert one.call("CLIENT", "KILL", "ID", ids[2]) == 0
+
+
+def test_a_large_value_of_another_database_is_counted_once_however_long_it_waits_for_its_turn(stack, clients):
+    one = clients()
+    assert one.call("SELECT", 3) == b"OK"
+    before = stack.metrics().total("fallback_total", reason="identity")
+    one.socket.sendall(request("GET", "k") * 50 + request("BLOB.TCP_GET", "k") + request("BLOB.TCP_SET", "k", "small"))
+    assert replies(one, 50) == [None] * 50
+    replies(one, 2)  # the server has no module: its errors
+    assert stack.metrics().total("fallback_total", reason="identity") == before + 1
