@@ -51,7 +51,7 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
     case Route::kBlobSet:
       if (!answered) return false;
       if (may_transfer()) return start_blob(route, args, raw);
-      worker_.metrics.count_fallback("own_connection");
+      if (route == Route::kBlobGet) worker_.metrics.count_fallback("own_connection");
       send_pinned(route, args, raw);
       break;
     case Route::kLocal:
@@ -296,6 +296,8 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
     return true;
   }
   if (route == Route::kRaw) return start_raw();
+  if (route == Route::kBlobSet && !may_transfer() && parser_.body_length() >= worker_.options.threshold)
+    worker_.metrics.count_fallback("own_connection");
   Plan todo = plan(route, args);
   const SlotTag tag = session_.open_reply(route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned);
   start_operation(std::make_shared<PinUpload>(session_, pin_, tag, todo.effect, std::move(todo.then)), true);

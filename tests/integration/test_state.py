@@ -233,3 +233,13 @@ def test_a_large_value_of_another_database_is_counted_once_however_long_it_waits
     assert replies(one, 50) == [None] * 50
     replies(one, 2)  # the server has no module: its errors
     assert stack.metrics().total("fallback_total", reason="identity") == before + 1
+
+
+def test_a_large_value_in_a_transaction_is_counted_as_a_fallback_and_a_small_one_is_not(stack, clients):
+    one = clients()
+    assert one.call("MULTI") == b"OK"
+    before = stack.metrics().total("fallback_total", reason="own_connection")
+    one.call("BLOB.TCP_SET", "k", "small")
+    assert stack.metrics().total("fallback_total", reason="own_connection") == before
+    one.call("BLOB.TCP_SET", "k", "x" * (1 << 20))
+    assert stack.metrics().total("fallback_total", reason="own_connection") == before + 1
