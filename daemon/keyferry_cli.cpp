@@ -4,9 +4,11 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 
 #include "daemon/config_reference.h"
+#include "daemon/doctor.h"
 #include "daemon/options.h"
 #include "daemon/options_values.h"
 #include "telemetry/admin_client.h"
@@ -72,6 +74,31 @@ struct Stat {
   }
 };
 
+struct Doctor {
+  std::string file;
+  std::string process = "self";
+  bool json = false;
+
+  int run() const {
+    if (process != "self" && process.find_first_not_of("0123456789") != std::string::npos) {
+      complain("--pid " + process + ": not a number");
+      return kWrongUse;
+    }
+    if (!std::filesystem::exists("/proc/" + process))
+      return complain("--pid " + process + ": there is no such process");
+    daemon::Options options;
+    try {
+      options = file.empty() ? daemon::default_options() : daemon::load_options(file);
+    } catch (const daemon::ConfigError& wrong) {
+      std::fprintf(stderr, "%s\n", wrong.what());
+      return kFailed;
+    }
+    const auto checks = daemon::examine(daemon::examine_host(options, process), daemon::needs_of(options));
+    const int printed = print(json ? daemon::report_json(checks) : daemon::report_text(checks));
+    return daemon::all_well(checks) ? printed : kFailed;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -93,6 +120,13 @@ int main(int argc, char** argv) {
   stat_command->add_option("--admin", stat.admin, "HOST:PORT of admin.http.")->capture_default_str();
   stat_command->add_flag("--json", stat.json, "Print the JSON as it came.");
 
+  Doctor doctor;
+  CLI::App* doctor_command = app.add_subcommand(
+      "doctor", "Say what this host lacks for a configuration: a line per check, exit 1 if one fails.");
+  doctor_command->add_option("--config", doctor.file, "The configuration; left out: the defaults.");
+  doctor_command->add_option("--pid", doctor.process, "Judge this process's limits instead of one's own.");
+  doctor_command->add_flag("--json", doctor.json, "Print JSON.");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {
@@ -100,5 +134,6 @@ int main(int argc, char** argv) {
   }
   if (check_command->parsed()) return check.run();
   if (version_command->parsed()) return print("keyferry " KEYFERRY_VERSION "\n");
+  if (doctor_command->parsed()) return doctor.run();
   return stat.run();
 }
