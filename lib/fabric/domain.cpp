@@ -7,7 +7,7 @@
 
 namespace keyferry::fabric {
 
-Domain::Domain(std::shared_ptr<const Library> library, Info info, bool wait)
+Domain::Domain(std::shared_ptr<const Library> library, Info info, bool software)
     : library_(std::move(library)), info_(std::move(info)) {
   const std::string where = std::string("keyferry: can't open the fabric domain ") + info_->domain_attr->name + ": ";
   if (const int code = library_->open(info_->fabric_attr, fabric_.receive()); code != 0) {
@@ -18,14 +18,15 @@ Domain::Domain(std::shared_ptr<const Library> library, Info info, bool wait)
   }
   fi_cq_attr attributes{};
   attributes.format = FI_CQ_FORMAT_CONTEXT;
-  attributes.wait_obj = wait ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
+  attributes.wait_obj = software ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
   int code = fi_cq_open(domain_.get(), &attributes, queue_.receive(), nullptr);
-  waitable_ = wait && code == 0;
-  if (code != 0 && wait) {
+  waitable_ = software && code == 0;
+  if (code != 0 && software) {
     attributes.wait_obj = FI_WAIT_NONE;
     code = fi_cq_open(domain_.get(), &attributes, queue_.receive(), nullptr);
   }
   if (code != 0) throw std::runtime_error(where + library_->error_text("fi_cq_open", code));
+  if (software) accepted_.emplace();
 }
 
 Domain::~Domain() {

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "fabric/accepted_sockets.h"
 #include "fabric/library.h"
 
 namespace keyferry::fabric {
@@ -52,8 +54,9 @@ class Fid {
 /// (FI_THREAD_SAFE). Destroyed after both have ended.
 class Domain {
  public:
-  /// `wait`: the queue can be slept on where the provider knows how. Throws std::runtime_error.
-  Domain(std::shared_ptr<const Library> library, Info info, bool wait);
+  /// `software`: the bytes are moved by reading the queue, over sockets; the queue can be slept on where the provider
+  /// knows how. Throws std::runtime_error.
+  Domain(std::shared_ptr<const Library> library, Info info, bool software);
   ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
@@ -65,6 +68,8 @@ class Domain {
   /// The queue has a wait object: fi_cq_sread and fi_cq_signal work on it.
   bool waitable() const { return waitable_; }
   bool has_mr_mode(int bit) const { return (info_->domain_attr->mr_mode & bit) != 0; }
+  /// Null where the NIC makes the connections. Fabric thread.
+  AcceptedSockets* accepted() { return accepted_ ? &*accepted_ : nullptr; }
   /// Something that belongs to this domain could not be closed: the domain then stays open for the life of the process.
   /// Any thread.
   void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
@@ -76,6 +81,7 @@ class Domain {
   Fid<fid_domain> domain_;
   Fid<fid_cq> queue_;
   bool waitable_ = false;
+  std::optional<AcceptedSockets> accepted_;
   std::atomic<bool> abandoned_{false};
 };
 

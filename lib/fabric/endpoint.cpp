@@ -90,6 +90,7 @@ base::Result<void> TargetEndpoint::insert(const std::vector<std::string>& addres
 
 base::Result<void> TargetEndpoint::close() {
   peers_.clear();
+  if (AcceptedSockets* const accepted = domain_.accepted()) accepted->close_unread(address_);
   const char* call = "fi_close(endpoint)";
   int code = endpoint_.close();
   if (code == 0) {

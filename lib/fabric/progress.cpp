@@ -23,7 +23,6 @@ constexpr auto kLogPause = std::chrono::seconds(10);
 // A queue that gives nothing but failures won't recover: nothing closes and opens it.
 constexpr unsigned kFailuresToLose = 64;
 constexpr std::size_t kEntries = 16;
-constexpr int kPassesBeforeTasks = 4;
 
 }  // namespace
 
@@ -88,12 +87,6 @@ bool ProgressThread::run_tasks() {
     woken_ = false;
     tasks.swap(tasks_);
     last = stopping_;
-  }
-  // 1.17's net: a connection that was accepted and whose request is not read yet outlives its endpoint, and is then
-  // read with what the endpoint has freed (seen as a crash in fi_dupinfo under fi_cq_sread, when servers were killed in
-  // mid-transfer). So what has come is read before anything is closed: one pass accepts, the next one reads.
-  if (!tasks.empty() && needs_polling_) {
-    for (int pass = 0; pass < kPassesBeforeTasks; ++pass) drain();
   }
   for (base::Task& task : tasks) task();
   return !last;

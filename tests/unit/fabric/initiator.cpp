@@ -59,6 +59,15 @@ fi_addr_t Initiator::add_peer(const std::string& address) {
   return peer;
 }
 
+void Initiator::knock(fi_addr_t peer) {
+  std::byte byte{};
+  Piece piece;
+  if (post(peer, {0, 0, {&byte, 1}}, true, piece) == 0) {
+    while (!piece.done) poll();
+  }
+  poll();
+}
+
 ssize_t Initiator::post(fi_addr_t peer, const Window& window, bool write, Piece& piece) {
   if (!write)
     return fi_read(endpoint_.get(), window.local.data(), window.local.size(), nullptr, peer, window.addr, window.rkey,

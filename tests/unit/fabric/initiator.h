@@ -34,6 +34,8 @@ class Initiator {
   /// Posts every piece, in order, and waits for all. 0, or the first failed piece's libfabric error (positive).
   int write(fi_addr_t peer, const std::vector<Window>& pieces) { return transfer(peer, pieces, true); }
   int read(fi_addr_t peer, const std::vector<Window>& pieces) { return transfer(peer, pieces, false); }
+  /// One attempt to post a byte to somebody who is not connected yet, which begins a connection and carries it on.
+  void knock(fi_addr_t peer);
 
  private:
   struct Piece {
