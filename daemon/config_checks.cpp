@@ -105,6 +105,11 @@ class Checker {
       if (node.tls_port != 0 && !upstream.tls)
         add(path + ".tls_port", "is given, but upstream.tls is not, so that it would never be used");
       if (node.port == 0 && (node.tls_port == 0 || !upstream.tls)) add(path, "has no port");
+      if (node.rdma_port != 0 && !uses_rdma(options_))
+        add(path + ".rdma_port",
+            "would never be used: RDMA has no TLS; set upstream.transport to rdma to take it all the same");
+      if (upstream.transport == Transport::kRdma && node.rdma_port == 0 && node.port == 0)
+        add(path, "has no rdma_port, which transport: rdma needs here");
     }
     if (upstream.user != "default" && upstream.password_file.empty()) {
       add("upstream.user", upstream.user + " needs a password; set upstream.password_file");

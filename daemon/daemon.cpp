@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -53,6 +54,40 @@ upstream::ConnectOptions connect_options(const Options& options) {
   return connect;
 }
 
+/// The same for ordinary commands, which alone may go by RDMA (lanes never do).
+upstream::ConnectOptions ordinary_options(const Options& options, const std::shared_ptr<upstream::RdmaRoute>& route) {
+  upstream::ConnectOptions connect = connect_options(options);
+  if (route == nullptr) return connect;
+  upstream::RdmaSettings settings;
+  settings.port = rdma_port(options);
+  settings.buffer = options.upstream.rdma_buffer;
+  // Both, and what follows, have to fit into the time for a connection.
+  settings.resolve_timeout = options.limits.upstream_wait / 4;
+  connect.rdma = upstream::RdmaOptions{settings, route};
+  return connect;
+}
+
+std::shared_ptr<upstream::RdmaRoute> make_route(const Options& options) {
+  if (!uses_rdma(options)) return nullptr;
+  return std::make_shared<upstream::RdmaRoute>(options.upstream.transport == Transport::kRdma &&
+                                               options.upstream.require);
+}
+
+/// upstream.require: the start fails rather than using less than RDMA. Throws with the cause.
+void check_required(const upstream::ConnectOptions& connect) {
+  if (!connect.rdma || !connect.rdma->route->strict()) return;
+  base::Loop loop;
+  std::string failure;
+  upstream::Connection::connect(loop, connect, [&](base::Result<std::unique_ptr<upstream::Connection>> result) {
+    if (!result) failure = result.error().message;
+    loop.stop();
+  });
+  loop.run("keyferryd");
+  if (!failure.empty())
+    throw std::runtime_error("upstream.transport is rdma and upstream.require is true, but " + failure +
+                             ". Fix: that, or take upstream.require out");
+}
+
 /// The address family that the server's name gives now; AF_INET if it gives none (blob-rdma spec C3).
 int family_of(const std::string& host) {
   addrinfo hints{};
@@ -64,9 +99,10 @@ int family_of(const std::string& host) {
   return family;
 }
 
-gateway::WorkerOptions worker_options(const Options& options, std::size_t workers) {
+gateway::WorkerOptions worker_options(const Options& options, const std::shared_ptr<upstream::RdmaRoute>& route,
+                                      std::size_t workers) {
   gateway::WorkerOptions worker;
-  worker.connect = connect_options(options);
+  worker.connect = ordinary_options(options, route);
   worker.connections = options.upstream.connections;
   worker.bulk_connections = bulk_connections(options);
   worker.pinned_short = (options.limits.pinned_short + workers - 1) / workers;
@@ -98,6 +134,8 @@ std::string_view wanted_name(Transport transport) {
   switch (transport) {
     case Transport::kAuto:
       return "auto";
+    case Transport::kRdma:
+      return "rdma";
     case Transport::kTls:
       return "tls";
     case Transport::kTcp:
@@ -132,7 +170,11 @@ struct Daemon::Signals {
 };
 
 Daemon::Daemon(const Options& options)
-    : options_(options), shard_(metrics_.add_shard()), memory_(make_memory(options.pool)), watch_timer_(loop_) {
+    : options_(options),
+      shard_(metrics_.add_shard()),
+      memory_(make_memory(options.pool)),
+      rdma_(make_route(options)),
+      watch_timer_(loop_) {
   spdlog::info("keyferryd {}: pool of {} MiB in regions of {} KiB, {}", KEYFERRY_VERSION,
                memory_.bytes().size() / base::kMiB, memory_.region_bytes() / base::kKiB, memory_.page_kind());
   for (const std::string& note : memory_.notes()) spdlog::warn("{}", note);
@@ -155,9 +197,10 @@ Daemon::Daemon(const Options& options)
   std::vector<fabric::Fabric*> fabrics;
   if (fabric_ != nullptr) fabrics.push_back(fabric_.get());
   engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabrics, no_fabric_reason_, memory_, metrics_);
+  check_required(ordinary_options(options_, rdma_));
   const std::size_t workers = worker_count(options_);
-  gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, workers), options_.limits.clients,
-                                                *engine_, metrics_);
+  gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, rdma_, workers),
+                                                options_.limits.clients, *engine_, metrics_);
 }
 
 Daemon::~Daemon() {
@@ -251,13 +294,49 @@ telemetry::Health Daemon::ready() const {
   return {true, {}};
 }
 
+std::string_view Daemon::ordinary_transport() const {
+  if (rdma_ != nullptr && (rdma_->strict() || rdma_->well())) return "rdma";
+  return uses_tls(options_) ? "tls" : "tcp";
+}
+
+/// Ordinary commands: shown as it is, told in the log when RDMA goes and when it comes back.
+void Daemon::describe_ordinary() {
+  std::string reason = "configured";
+  if (rdma_ != nullptr) {
+    const upstream::RdmaRoute::State state = rdma_->state();
+    // A strict route has nothing else, so who reaches the server does so by RDMA, whatever an older dial ended with.
+    const bool reached = rdma_->strict() && std::ranges::all_of(gateway_->workers(), [](const auto& worker) {
+                           return worker->reaches_server();
+                         });
+    if (!state.well && !reached) reason = state.reason;
+    shard_
+        .counter(Metric::kFallbackTotal,
+                 {"ordinary-rdma", uses_tls(options_) ? "ordinary-tls" : "ordinary-tcp", "unreachable"})
+        .add(state.falls - rdma_falls_);
+    rdma_falls_ = state.falls;
+  }
+  if (reason == ordinary_reason_) return;
+  const std::string_view have = ordinary_transport();
+  const bool worked = ordinary_reason_.empty() || ordinary_reason_ == "configured";
+  if (reason != "configured" && worked) {
+    // Where it was left to us and there never was any, nothing is wrong.
+    const bool missed = options_.upstream.transport == Transport::kRdma || !ordinary_reason_.empty();
+    spdlog::log(missed ? spdlog::level::warn : spdlog::level::info, "ordinary commands {} rdma: {}",
+                rdma_->strict() ? "need" : "travel without", reason);
+  } else if (reason == "configured" && !worked) {
+    spdlog::info("ordinary commands travel by {}", have);
+  }
+  ordinary_reason_ = reason;
+  if (ordinary_info_ != nullptr) ordinary_info_->set(0);
+  ordinary_info_ = &shard_.gauge(
+      Metric::kTransportInfo, {node_address(options_).text(), wanted_name(options_.upstream.transport), have, reason});
+  ordinary_info_->set(1);
+}
+
 /// What is wanted, what is used and why they differ, for ordinary commands and for large values (promise 7).
 void Daemon::describe_transports() {
   const std::string node = node_address(options_).text();
-  shard_
-      .gauge(Metric::kTransportInfo,
-             {node, wanted_name(options_.upstream.transport), uses_tls(options_) ? "tls" : "tcp", "configured"})
-      .set(1);
+  describe_ordinary();
   const bool available = engine_->available();
   const std::string reason = available ? "configured" : std::string(engine_->unavailable_reason());
   if (reason == fabric_info_reason_) return;
@@ -297,7 +376,8 @@ void Daemon::status(telemetry::AdminHandlers::StatusDone done) {
     if (!page.is_object()) page = nlohmann::json::object();
     page["version"] = KEYFERRY_VERSION;
     page["node"] = node_address(options_).text();
-    page["transport"] = uses_tls(options_) ? "tls" : "tcp";
+    page["transport"] = ordinary_transport();
+    page["transport_reason"] = ordinary_reason_;
     page["clients"] = gateway_->clients();
     page["workers"] = gateway_->workers().size();
     page["ready"] = ready().ok;
@@ -332,6 +412,7 @@ void Daemon::watch_loops() {
   for (std::size_t i = 0; i < gateway_->workers().size(); ++i)
     mark(gateway_->workers()[i]->loop(), "worker-" + std::to_string(i));
   gateway_->refresh_tls();
+  if (engine_ready_) describe_ordinary();
   watch_timer_.start(kWatch, [this] { watch_loops(); });
 }
 

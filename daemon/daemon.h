@@ -34,6 +34,8 @@ class Daemon {
   void start_admin();
   void start_engine();
   void watch_loops();
+  std::string_view ordinary_transport() const;
+  void describe_ordinary();
   void describe_transports();
   std::string scrape();
   telemetry::Health ready() const;
@@ -51,6 +53,8 @@ class Daemon {
   /// Why there is no fabric, as a label of metrics and as a sentence; empty if there is one.
   std::string no_fabric_reason_;
   std::string no_fabric_text_;
+  /// Null: ordinary commands never go by RDMA.
+  std::shared_ptr<upstream::RdmaRoute> rdma_;
   base::Loop engine_loop_;
   std::unique_ptr<transfer::Engine> engine_;
   std::thread engine_thread_;
@@ -60,6 +64,9 @@ class Daemon {
   base::Timer watch_timer_;
   telemetry::Gauge* fabric_info_ = nullptr;
   std::string fabric_info_reason_;
+  telemetry::Gauge* ordinary_info_ = nullptr;
+  std::string ordinary_reason_;
+  std::uint64_t rdma_falls_ = 0;
   /// The fabric's counts as they were at the last scrape.
   std::uint64_t close_failures_ = 0;
   std::uint64_t queue_errors_ = 0;

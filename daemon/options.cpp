@@ -62,6 +62,16 @@ bool uses_tls(const Options& options) {
   return options.upstream.tls.has_value();
 }
 
+bool uses_rdma(const Options& options) {
+  const Transport transport = options.upstream.transport;
+  return transport == Transport::kRdma || (transport == Transport::kAuto && !uses_tls(options));
+}
+
+std::uint16_t rdma_port(const Options& options) {
+  const NodeOptions& node = options.upstream.nodes.front();
+  return node.rdma_port != 0 ? node.rdma_port : node.port;
+}
+
 HostPort node_address(const Options& options) {
   const NodeOptions& node = options.upstream.nodes.front();
   return {node.host, uses_tls(options) && node.tls_port != 0 ? node.tls_port : node.port};

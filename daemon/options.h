@@ -51,6 +51,7 @@ struct NodeOptions {
   std::string host;
   std::uint16_t port = 0;
   std::uint16_t tls_port = 0;
+  std::uint16_t rdma_port = 0;
   bool operator==(const NodeOptions&) const = default;
 };
 
@@ -63,7 +64,7 @@ struct TlsFiles {
   bool operator==(const TlsFiles&) const = default;
 };
 
-enum class Transport : std::uint8_t { kAuto, kTls, kTcp };
+enum class Transport : std::uint8_t { kAuto, kRdma, kTls, kTcp };
 
 struct UpstreamOptions {
   std::string mode;
@@ -71,6 +72,8 @@ struct UpstreamOptions {
   std::optional<TlsFiles> tls;
   Transport transport = Transport::kAuto;
   bool require = false;
+  /// Bytes.
+  std::uint64_t rdma_buffer = 0;
   /// Shared connections per node, worker and protocol.
   std::size_t connections = 0;
   std::string user;
@@ -180,8 +183,12 @@ Options default_options();
 std::size_t worker_count(const Options& options);
 /// min(4, CPUs that this process may use: its affinity and its cgroup's quota, rounded up).
 std::size_t default_worker_count();
-/// True if ordinary commands go by TLS (upstream.tls is set; a file that sets it and asks for tcp is refused).
+/// True if what does not go by RDMA goes by TLS (upstream.tls is set; a file that sets it and asks for tcp is refused).
 bool uses_tls(const Options& options);
+/// True if ordinary commands go by RDMA while that works: asked for, or left to us without TLS, which RDMA has not.
+bool uses_rdma(const Options& options);
+/// Where to dial the one node over RDMA: its rdma_port, else its port.
+std::uint16_t rdma_port(const Options& options);
 /// Where to dial the one node: tls_port if TLS is used and it is given.
 HostPort node_address(const Options& options);
 /// Connections for BLOB.TCP_* that one worker may have: its share of what lanes and shared connections leave of

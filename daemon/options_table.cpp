@@ -102,8 +102,7 @@ void set_tls(Options& options, const Value&) {
 constexpr std::array kModes{"standalone"sv};
 constexpr std::array kModesElsewhere{"cluster"sv, "sentinel"sv};
 // In the order of enum Transport.
-constexpr std::array kTransports{"auto"sv, "tls"sv, "tcp"sv};
-constexpr std::array kTransportsElsewhere{"rdma"sv};
+constexpr std::array kTransports{"auto"sv, "rdma"sv, "tls"sv, "tcp"sv};
 // In the order of enum ListenUpstream.
 constexpr std::array kListenUpstreams{"shared"sv, "dedicated"sv};
 // In the order of enum HugePages.
@@ -198,7 +197,7 @@ constexpr std::array kTable{
                .type = kItems,
                .default_text = "- 127.0.0.1:6379",
                .doc = "The server's address: exactly one item, host:port or a map.",
-               .example = "- {host: valkey.example.net, port: 6379, tls_port: 6380}",
+               .example = "- {host: valkey.example.net, port: 6379, tls_port: 6380, rdma_port: 6379}",
                .set = add_node,
                .clear = clear_nodes},
     OptionInfo{.path = "upstream.nodes[]",
@@ -225,6 +224,13 @@ constexpr std::array kTable{
                .most = 65535,
                .example = "6380",
                .set = kSet<&Options::upstream, &UpstreamOptions::nodes, &NodeOptions::tls_port>},
+    OptionInfo{.path = "upstream.nodes[].rdma_port",
+               .type = kCount,
+               .doc = "Port for Valkey over RDMA (the server's rdma-port). Left out: the same number as port.",
+               .least = 1,
+               .most = 65535,
+               .example = "6379",
+               .set = kSet<&Options::upstream, &UpstreamOptions::nodes, &NodeOptions::rdma_port>},
     OptionInfo{.path = "upstream.tls",
                .type = kSection,
                .doc = "TLS towards the server; left out: none. {} is TLS with the system's authorities.",
@@ -253,15 +259,25 @@ constexpr std::array kTable{
     OptionInfo{.path = "upstream.transport",
                .type = kChoice,
                .default_text = "auto",
-               .doc = "What carries ordinary commands. auto: tls if upstream.tls is set, else tcp.",
+               .doc =
+                   "What carries ordinary commands. auto: tls if upstream.tls is set (RDMA has none), else rdma while "
+                   "it works, else tcp.",
                .choices = kTransports,
-               .not_here = kTransportsElsewhere,
                .set = kSet<&Options::upstream, &UpstreamOptions::transport>},
     OptionInfo{.path = "upstream.require",
                .type = kBool,
                .default_text = "false",
                .doc = "true: the start fails rather than using less than what is asked for here.",
                .set = kSet<&Options::upstream, &UpstreamOptions::require>},
+    OptionInfo{.path = "upstream.rdma_buffer",
+               .type = kSize,
+               .default_text = "1MiB",
+               .doc =
+                   "Of each connection over RDMA: what the server may send before it must wait, locked and registered "
+                   "here and, once more, for what is sent.",
+               .least = 64 * kKiB,
+               .most = 16 * kMiB,
+               .set = kSet<&Options::upstream, &UpstreamOptions::rdma_buffer>},
     OptionInfo{.path = "upstream.connections",
                .type = kCount,
                .default_text = "2",
@@ -505,9 +521,8 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,      "listen[].require_auth"sv, "listen[].allow_uids"sv,        "listen[].user"sv,
-    "upstream.sentinels"sv, "upstream.master"sv,       "upstream.nodes[].rdma_port"sv, "pool.numa"sv,
-    "fabric.threads"sv,
+    "listen[].ring"sv,      "listen[].require_auth"sv, "listen[].allow_uids"sv, "listen[].user"sv,
+    "upstream.sentinels"sv, "upstream.master"sv,       "pool.numa"sv,           "fabric.threads"sv,
 };
 
 }  // namespace

@@ -38,13 +38,11 @@ void BlobGet::ask_for_length() {
   info_.clear();
   std::string command;
   resp::append_command(command, {"BLOB.INFO", key_, "LEN"});
-  session_.worker().metrics.server_out.add(command.size());
   channel_ = session_.channel();
   channel_->send(command, *this, tag_);
 }
 
 bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
-  session_.worker().metrics.server_in.add(bytes.size());
   if (info_.size() + bytes.size() <= kLongestInfo) info_.append(bytes);
   if (!last) return true;
   const auto keep = shared_from_this();

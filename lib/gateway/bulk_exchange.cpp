@@ -71,7 +71,6 @@ void BulkExchange::write_memory() {
     pieces.push_back(base::as_bytes(source_.tail));
   }
   moved_ += source_.head.size() + source_.value.length();
-  session_.worker().metrics.server_out.add(source_.head.size() + source_.value.length());
   writing_ = true;
   connection_->write(std::move(pieces), [self = shared_from_this(), this](std::error_code error) {
     writing_ = false;
@@ -97,7 +96,6 @@ void BulkExchange::write_input() {
   lent_ = step.consumed;
   lent_last_ = step.finished;
   moved_ += step.consumed;
-  session_.worker().metrics.server_out.add(step.consumed);
   std::vector<base::ConstBytes> pieces{base::as_bytes(session_.input().substr(0, step.consumed))};
   connection_->write(std::move(pieces), [self = shared_from_this(), this](std::error_code error) {
     writing_ = false;
@@ -141,7 +139,6 @@ void BulkExchange::read_reply() {
 
 void BulkExchange::on_reply(std::error_code error, std::string_view bytes) {
   if (error) return fail("the connection to the server was lost: " + error.message(), true);
-  session_.worker().metrics.server_in.add(bytes.size());
   if (!take_reply(bytes)) return fail("the server sent what is no RESP: " + std::string(scanner_.error()), true);
   if (!replied_) return read_reply();
   if (sent_) return complete();
@@ -166,7 +163,6 @@ void BulkExchange::complete() {
   if (!clean_) return fail("the server sent more than a reply", true);
   sent_ = replied_ = false;
   source_.head = std::move(judged.bytes);
-  session_.worker().metrics.server_out.add(source_.head.size());
   writing_ = true;
   read_reply();
   connection_->write({base::as_bytes(source_.head)}, [self = shared_from_this(), this](std::error_code error) {

@@ -47,7 +47,6 @@ void OffloadCommand::start() {
 void OffloadCommand::ask(Asked what, const std::string& command) {
   asked_ = what;
   reply_.clear();
-  session_.worker().metrics.server_out.add(command.size());
   channel_ = session_.channel();
   channel_->send(command, *this, tag_);
 }
@@ -65,7 +64,6 @@ void OffloadCommand::ask_info() {
 
 bool OffloadCommand::on_reply(std::uint64_t, std::string_view bytes, bool last) {
   const auto keep = shared_from_this();
-  session_.worker().metrics.server_in.add(bytes.size());
   if (asked_ == Asked::kCommand) return command_replied(bytes, last);
   if (reply_.size() + bytes.size() <= kLongestReply) reply_.append(bytes);
   if (!last) return true;

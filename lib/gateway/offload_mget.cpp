@@ -71,7 +71,6 @@ void OffloadMget::ask_batch() {
     if (!keys_[i].offloaded) continue;
     std::string command;
     resp::append_command(command, {"BLOB.INFO", keys_[i].name, "LEN"});
-    session_.worker().metrics.server_out.add(command.size());
     ++owed_;
     channel_->send(command, *this, i);
   }
@@ -80,7 +79,6 @@ void OffloadMget::ask_batch() {
 
 bool OffloadMget::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
   const auto keep = shared_from_this();
-  session_.worker().metrics.server_in.add(bytes.size());
   if (last) --owed_;
   if (gone_ || ended_) {
     if (owed_ == 0) end();
@@ -112,7 +110,6 @@ void OffloadMget::fetch_run() {
   while (run_end_ < asked_ && lengths_[run_end_] == kNoObject) words.push_back(keys_[run_end_++].name);
   std::string command;
   resp::append_command(command, words);
-  session_.worker().metrics.server_out.add(command.size());
   fetching_ = true;
   in_elements_ = false;
   owed_ = 1;

@@ -68,7 +68,6 @@ void Pin::send_list(std::string_view command, SlotTag tag, std::string more) {
 }
 
 void Pin::append(std::string_view bytes) {
-  session_.worker().metrics.server_out.add(bytes.size());
   out_.append(bytes);
   // Posted, so that everything that this turn of the loop sends leaves together.
   if (write_busy_ || std::exchange(flush_posted_, true)) return;
@@ -129,7 +128,6 @@ void Pin::rest() {
 }
 
 void Pin::take_bytes(std::string_view bytes) {
-  session_.worker().metrics.server_in.add(bytes.size());
   while (!bytes.empty()) {
     const resp::ReplyScanner::Step step = scanner_.scan(bytes);
     if (step.event == resp::ReplyScanner::Step::Event::kError)

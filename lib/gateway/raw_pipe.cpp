@@ -27,7 +27,6 @@ void RawPipe::to_server() {
     });
   }
   mark_writes();
-  session_.worker().metrics.server_out.add(bytes.size());
   connection_->write({base::as_bytes(bytes)},
                      [self = shared_from_this(), this, count = bytes.size()](std::error_code error) {
                        if (!connection_) return;
@@ -48,7 +47,6 @@ void RawPipe::to_client() {
       session_.close_after_output();
       return end();
     }
-    session_.worker().metrics.server_in.add(bytes.size());
     mark_writes();
     session_.push(bytes);
     to_client();

@@ -138,10 +138,8 @@ bool Router::forward(std::span<const std::string_view> args, std::string_view ra
   if (parser_.is_inline()) {
     std::string bytes;
     resp::append_command(bytes, args);
-    worker_.metrics.server_out.add(bytes.size());
     to.send(bytes, *this, tag);
   } else {
-    worker_.metrics.server_out.add(raw.size());
     to.send(raw, *this, tag);
   }
   session_.end_command(raw.size());
@@ -333,7 +331,6 @@ const std::shared_ptr<upstream::Channel>& Router::channel() {
 }
 
 bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
-  worker_.metrics.server_in.add(bytes.size());
   if (last) --outstanding_;
   if (session_.closed()) return true;
   session_.reply(tag, bytes);

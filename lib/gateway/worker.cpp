@@ -29,16 +29,26 @@ WorkerMetrics::WorkerMetrics(telemetry::Shard& its_shard, const GatewayOptions& 
     : shard(its_shard),
       clients(shard.gauge(telemetry::Metric::kClients)),
       oldest_request(shard.gauge(telemetry::Metric::kOldestRequestSeconds)),
-      server_in(shard.counter(telemetry::Metric::kBytesTotal, {"in", "server", options.transport})),
-      server_out(shard.counter(telemetry::Metric::kBytesTotal, {"out", "server", options.transport})),
       deliver_get(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"get", "deliver"})),
       receive_set(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"set", "deliver"})) {
+  for (std::size_t i = 0; i < upstream::kCarriers; ++i) {
+    const std::string_view carrier = name_of(static_cast<upstream::Carrier>(i));
+    traffic.in[i] = &shard.counter(telemetry::Metric::kBytesTotal, {"in", "server", carrier});
+    traffic.out[i] = &shard.counter(telemetry::Metric::kBytesTotal, {"out", "server", carrier});
+    channels[i] = &shard.gauge(telemetry::Metric::kUpstreamConnections, {options.node, carrier, "open"});
+  }
+  for (std::size_t i = 0; i < kCommandClasses; ++i)
+    command_seconds[i] = &shard.histogram(telemetry::Metric::kCommandSeconds, {name_of(static_cast<CommandClass>(i))});
+  carry_by(options.transport);
+}
+
+void WorkerMetrics::carry_by(std::string_view transport) {
+  if (transport == carried_by) return;
+  carried_by = transport;
   for (std::size_t i = 0; i < kCommandClasses; ++i) {
     const auto command_class = static_cast<CommandClass>(i);
-    const std::string_view transport =
-        command_class == CommandClass::kLocal ? "none" : std::string_view(options.transport);
-    commands[i] = &shard.counter(telemetry::Metric::kCommandsTotal, {name_of(command_class), transport});
-    command_seconds[i] = &shard.histogram(telemetry::Metric::kCommandSeconds, {name_of(command_class)});
+    const std::string_view label = command_class == CommandClass::kLocal ? std::string_view("none") : transport;
+    commands[i] = &shard.counter(telemetry::Metric::kCommandsTotal, {name_of(command_class), label});
   }
 }
 
@@ -51,14 +61,17 @@ void WorkerMetrics::count_transfer(std::string_view op, std::string_view outcome
   if (bytes != 0) shard.counter(telemetry::Metric::kTransferBytesTotal, {op, "tcp"}).add(bytes);
 }
 
-/// Asks the server for its version, which HELLO's reply tells, once at the start and whenever no connection stands: so
-/// the worker finds the server again by itself.
+/// Asks the server for its version, once at the start and whenever the connection that it asked by is gone, as another
+/// server may be there then: so the worker finds the server again by itself.
 class Worker::ServerProbe final : public upstream::ReplySink {
  public:
-  explicit ServerProbe(WorkerContext& context) : context_(context) {}
+  /// `rdma` may be null.
+  ServerProbe(WorkerContext& context, std::shared_ptr<upstream::RdmaRoute> rdma)
+      : context_(context), rdma_(std::move(rdma)) {}
 
   void ask() {
-    if (asking_ || (!context_.server_version.empty() && context_.channels.counts().open != 0)) return;
+    const bool same = channel_ != nullptr && !channel_->dead() && context_.channels.counts().open != 0;
+    if (asking_ || (!context_.server_version.empty() && same)) return;
     asking_ = true;
     reply_.clear();
     std::string command;
@@ -81,35 +94,49 @@ class Worker::ServerProbe final : public upstream::ReplySink {
       context_.server_version = info.value.text.substr(begin, info.value.text.find_first_of("\r\n", begin) - begin);
       break;
     }
+    if (rdma_) rdma_->server_is(context_.server_version);
     return true;
   }
   void on_reply_lost(std::uint64_t, upstream::Lost, bool, std::string_view) override { asking_ = false; }
 
  private:
   WorkerContext& context_;
+  std::shared_ptr<upstream::RdmaRoute> rdma_;
   std::shared_ptr<upstream::Channel> channel_;
   std::string reply_;
   bool asking_ = false;
 };
 
+namespace {
+
+// What a worker adds of its own: its books of bytes, and a completion vector of the RDMA device, so that workers do not
+// share an interrupt.
+upstream::ConnectOptions for_worker(upstream::ConnectOptions connect, const upstream::Traffic& traffic,
+                                    std::size_t index) {
+  connect.traffic = traffic;
+  if (connect.rdma) connect.rdma->settings.completion_vector += static_cast<unsigned>(index);
+  return connect;
+}
+
+}  // namespace
+
 Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics)
     : index_(index),
       options_(std::move(options)),
       metrics_(metrics.add_shard(), options_.gateway),
-      channels_(loop_, options_.connect, options_.connections),
-      bulk_(loop_, options_.connect, options_.bulk_connections),
-      pinned_short_(loop_, for_one_client(options_.connect),
+      connect_(for_worker(options_.connect, metrics_.traffic, index)),
+      channels_(loop_, connect_, options_.connections),
+      bulk_(loop_, connect_, options_.bulk_connections),
+      pinned_short_(loop_, for_one_client(connect_),
                     {options_.pinned_short, options_.pin_wait,
                      "connection of a client's own for a transaction or script", "limits.pinned_short"}),
-      pinned_long_(loop_, for_one_client(options_.connect),
+      pinned_long_(loop_, for_one_client(connect_),
                    {options_.pinned_long, options_.pin_wait, "connection of a client's own for what may wait long",
                     "limits.pinned_long"}),
       context_{loop_,        options_.gateway, channels_,           bulk_,    pinned_short_,
                pinned_long_, engine,           *options_.directory, metrics_, {}},
-      probe_(std::make_unique<ServerProbe>(context_)),
+      probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       timer_(loop_),
-      connections_open_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
-                                             {options_.gateway.node, options_.gateway.transport, "open"})),
       connections_connecting_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
                                                    {options_.gateway.node, options_.gateway.transport, "connecting"})),
       connections_bulk_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
@@ -163,10 +190,15 @@ void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const Cli
 void Worker::tick() {
   const base::TimePoint now = base::Clock::steady().now();
   probe_->ask();
+  channels_.tick();
   sweep(now);
+  const auto& rdma = connect_.rdma;
+  metrics_.carry_by(rdma && rdma->route->well() ? name_of(upstream::Carrier::kRdma)
+                                                : std::string_view(options_.gateway.transport));
   const auto counts = channels_.counts();
   reaches_server_.store(counts.open != 0, std::memory_order_relaxed);
-  connections_open_.set(static_cast<double>(counts.open + counts.retired));
+  for (std::size_t i = 0; i < upstream::kCarriers; ++i)
+    metrics_.channels[i]->set(static_cast<double>(counts.by_carrier[i]));
   connections_connecting_.set(static_cast<double>(counts.connecting));
   connections_bulk_.set(static_cast<double>(bulk_.in_use() + bulk_.idle()));
   channels_.trim(now);

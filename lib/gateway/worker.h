@@ -66,6 +66,7 @@ class Worker {
   const WorkerOptions options_;
   base::Loop loop_;
   WorkerMetrics metrics_;
+  const upstream::ConnectOptions connect_;
   upstream::ChannelPool channels_;
   upstream::LendingPool bulk_;
   upstream::LendingPool pinned_short_;
@@ -80,7 +81,6 @@ class Worker {
   base::TimePoint drain_until_{};
   base::Executor* drain_back_ = nullptr;
   base::Task drained_;
-  telemetry::Gauge& connections_open_;
   telemetry::Gauge& connections_connecting_;
   telemetry::Gauge& connections_bulk_;
   telemetry::Gauge& connections_pinned_;

@@ -28,7 +28,7 @@ struct GatewayOptions {
   base::Duration stall = std::chrono::seconds(30);
   /// 0 = never.
   base::Duration client_idle{};
-  /// The node as messages and metrics name it, and the transport of ordinary commands ("tcp", "tls").
+  /// The node as messages and metrics name it, and what carries ordinary commands ("tcp", "tls") if not RDMA.
   std::string node;
   /// Whom clients act as that have not said (upstream.user).
   std::string user = "default";
@@ -41,6 +41,8 @@ struct GatewayOptions {
 struct WorkerMetrics {
   WorkerMetrics(telemetry::Shard& shard, const GatewayOptions& options);
 
+  /// What carries ordinary commands from now on: the label of commands_total.
+  void carry_by(std::string_view transport);
   /// Counted rarely, so looked up when needed.
   void count_fallback(std::string_view reason);
   void count_transfer(std::string_view op, std::string_view outcome, std::uint64_t bytes);
@@ -50,8 +52,11 @@ struct WorkerMetrics {
   telemetry::Gauge& oldest_request;
   telemetry::Counter* commands[kCommandClasses];
   telemetry::Histogram* command_seconds[kCommandClasses];
-  telemetry::Counter& server_in;
-  telemetry::Counter& server_out;
+  /// Bytes between here and the server.
+  upstream::Traffic traffic;
+  /// Shared channels that stand, by upstream::Carrier.
+  telemetry::Gauge* channels[upstream::kCarriers];
+  std::string carried_by;
   telemetry::Histogram& deliver_get;
   telemetry::Histogram& receive_set;
 };

@@ -52,6 +52,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::unique_ptr<Connection> connection;
   base::TimePoint connected_at{};
   base::TimePoint died_at{};
+  Carrier carrier = Carrier::kTcp;
   bool ever_connected = false;
   bool stopped = false;
   bool dead = false;
@@ -98,6 +99,7 @@ void Channel::Impl::connect(base::Duration timeout) {
     if (!self || self->stopped) return;
     if (!result) return self->fail(result.error().message);
     self->connection = std::move(result.value());
+    self->carrier = self->connection->carrier();
     self->ever_connected = true;
     self->connected_at = base::Clock::steady().now();
     self->read();
@@ -216,7 +218,7 @@ void Channel::Impl::deliver(std::string_view piece, bool last) {
 
 void Channel::Impl::close_if_drained() {
   if (retired && owed.size() == refused)
-    fail(options.address.text() + ": the connection carried a long reply and was closed after it");
+    fail(options.address.text() + ": the connection was retired and closed after its last reply");
 }
 
 // Loss of everything that is owed. Runs from handlers only, so a sink hears of nothing inside its own send().
@@ -273,6 +275,13 @@ void Channel::resume() {
   });
 }
 
+void Channel::retire() {
+  impl_->retired = true;
+  impl_->loop.post([self = impl_] {
+    if (!self->stopped && !self->dead) self->close_if_drained();
+  });
+}
+
 bool Channel::accepts() const {
   return impl_->accepts();
 }
@@ -284,6 +293,9 @@ bool Channel::dead() const {
 }
 bool Channel::connected() const {
   return impl_->ever_connected && !impl_->dead;
+}
+Carrier Channel::carrier() const {
+  return impl_->carrier;
 }
 std::size_t Channel::pending() const {
   return impl_->owed.size();

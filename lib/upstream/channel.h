@@ -61,6 +61,9 @@ class Channel {
   /// After a sink said false. The rest comes later, not inside this call.
   void resume();
 
+  /// It takes nothing new from now on, delivers all it owes and closes: another carrier has become better.
+  void retire();
+
   /// Takes new commands: not dead, not retired, not found broken.
   bool accepts() const;
   /// A reply of more than kLongReply is arriving: it takes nothing new and closes when all it owes is delivered
@@ -69,6 +72,8 @@ class Channel {
   bool dead() const;
   /// The handshake is done; false again when dead.
   bool connected() const;
+  /// What carries it; meaningless before connected().
+  Carrier carrier() const;
   /// Replies owed.
   std::size_t pending() const;
 

@@ -41,7 +41,11 @@ struct ChannelPool::Impl {
   // Lets go of channels that take nothing new. One that never came up, or fell over soon after it did, is a failed
   // dial: a server that accepts and dies is not dialled in a tight loop.
   void sweep(Channels& of, bool own_fault) {
+    const bool by_rdma = options.rdma && options.rdma->route->well();
+    const bool not_by_rdma = options.rdma && options.rdma->route->faulty();
     for (std::shared_ptr<Channel>& channel : of) {
+      const bool has_rdma = channel->carrier() == Carrier::kRdma;
+      if (channel->connected() && (has_rdma ? not_by_rdma : by_rdma)) channel->retire();
       if (channel->accepts()) continue;
       if (!own_fault && channel->dead() && !channel->retired() && !channel->lived(Backoff::kLongest))
         backoff.failed(channel->died_at());
@@ -71,6 +75,14 @@ struct ChannelPool::Impl {
     return of.emplace_back(std::make_shared<Channel>(loop, options.with(identity, protocol), backoff.wait(slot.used)));
   }
 
+  // The route itself notes how it ends; the connection is then of no more use.
+  void tick() {
+    if (!options.rdma || !options.rdma->route->claim_probe(base::Clock::steady().now())) return;
+    ConnectOptions probe = options;
+    probe.only_rdma = true;
+    Connection::connect(loop, probe, [](base::Result<std::unique_ptr<Connection>>) {});
+  }
+
   base::Loop& loop;
   ConnectOptions options;
   std::size_t most;
@@ -91,10 +103,15 @@ void ChannelPool::trim(base::TimePoint now) {
   impl_->trim(now);
 }
 
+void ChannelPool::tick() {
+  impl_->tick();
+}
+
 ChannelPool::Counts ChannelPool::counts() const {
   Counts counts;
   const auto count = [&](const Channel& channel) {
     if (channel.dead()) return;
+    if (channel.connected()) ++counts.by_carrier[static_cast<std::size_t>(channel.carrier())];
     if (channel.retired()) {
       ++counts.retired;
     } else if (channel.connected()) {

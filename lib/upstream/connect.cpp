@@ -31,12 +31,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   void start(std::vector<Endpoint> endpoints) {
     started_ = base::Clock::steady().now();
     limit_.start(options_.timeout, [self = shared_from_this()] { self->timed_out(); });
-    auto transport = Transport::make(loop_, options_);
-    if (!transport)
-      return loop_.post([weak = weak_from_this(), text = "TLS: " + transport.error().message] {
-        if (const auto self = weak.lock()) self->fail(text);
-      });
-    transport_ = std::move(transport.value());
+    const bool by_rdma = options_.rdma && (only_rdma() || options_.rdma->route->well());
+    if (!carry_by(by_rdma ? Carrier::kRdma : without_rdma())) return;
     if (!endpoints.empty()) {
       endpoints_ = std::move(endpoints);
       return dial();
@@ -51,11 +47,38 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   }
 
  private:
+  Carrier without_rdma() const { return options_.tls ? Carrier::kTls : Carrier::kTcp; }
+  bool only_rdma() const { return options_.only_rdma || options_.rdma->route->strict(); }
+  // RDMA that does not come about, with something else to take instead.
+  bool may_fall_back() const { return carrier_ == Carrier::kRdma && !only_rdma(); }
+
+  // False: the failure is on its way.
+  bool carry_by(Carrier carrier) {
+    carrier_ = carrier;
+    auto transport = Transport::make(loop_, options_, carrier);
+    if (transport) {
+      transport_ = std::move(transport.value());
+      return true;
+    }
+    transport_.reset();
+    if (may_fall_back()) return fall_back(transport.error().message);
+    loop_.post(
+        [weak = weak_from_this(), text = (carrier == Carrier::kTls ? "TLS: " : "RDMA: ") + transport.error().message] {
+          if (const auto self = weak.lock()) self->fail(text);
+        });
+    return false;
+  }
+
+  bool fall_back(const std::string& why) {
+    options_.rdma->route->failed(options_.address.text() + ": " + why, base::Clock::steady().now());
+    return carry_by(without_rdma());
+  }
+
   // The next address, with an even share of the time that is left, so that one that swallows everything does not use up
-  // the others' turn.
+  // the others' turn. What follows after RDMA needs a share as well.
   void dial() {
     step_ = nullptr;
-    const std::size_t left = endpoints_.size() - next_;
+    const std::size_t left = endpoints_.size() - next_ + (may_fall_back() ? 1 : 0);
     if (left > 1) {
       const base::Duration share =
           (started_ + options_.timeout - base::Clock::steady().now()) / static_cast<base::Duration::rep>(left);
@@ -82,12 +105,17 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
       refusals_ += cause;
     }
     if (next_ < endpoints_.size()) return dial();
-    fail(std::string(transport_->step()) + ": " + refusals_, code);
+    const std::string text = std::string(transport_->step()) + ": " + refusals_;
+    if (!may_fall_back()) return fail(text, code);
+    next_ = 0;
+    refusals_.clear();
+    if (fall_back(text)) dial();
   }
 
   void shake_hands(std::unique_ptr<base::Stream> stream) {
     step_ = "handshake";
-    connection_ = std::make_unique<StreamConnection>(loop_, options_, std::move(stream), endpoints_[next_].family());
+    connection_ =
+        std::make_unique<StreamConnection>(loop_, options_, std::move(stream), carrier_, endpoints_[next_].family());
     // A write that fails shows at the read, which may still find the server's reason. The handler owns the bytes.
     auto request = std::make_unique<std::string>(handshake_.request());
     const base::ConstBytes bytes = base::as_bytes(*request);
@@ -128,6 +156,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
 
   void finish(base::Result<std::unique_ptr<Connection>> result) {
     if (!done_) return;
+    if (carrier_ == Carrier::kRdma) note_rdma(result);
     limit_.cancel();
     share_.cancel();
     connection_.reset();
@@ -137,6 +166,14 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     done(std::move(result));
   }
 
+  // A server that turned us away (a wrong password, say) has answered by RDMA; a name without an address says nothing.
+  void note_rdma(const base::Result<std::unique_ptr<Connection>>& result) {
+    RdmaRoute& route = *options_.rdma->route;
+    if (result || result.error().code == kTurnedAway) return route.succeeded();
+    if (options_.only_rdma || route.strict() || result.error().code != kNotResolved)
+      route.failed(result.error().message, base::Clock::steady().now());
+  }
+
   base::Loop& loop_;
   ConnectOptions options_;
   Connection::Callback done_;
@@ -144,6 +181,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   base::Timer limit_, share_;
   std::unique_ptr<Resolver> resolver_;
   std::unique_ptr<Transport> transport_;
+  Carrier carrier_ = Carrier::kTcp;
   std::vector<Endpoint> endpoints_;
   std::size_t next_ = 0;
   // "resolve" or "handshake"; null while the transport knows.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,9 @@
 #include "base/result.h"
 #include "base/unique_function.h"
 #include "resp/protocol.h"
+#include "telemetry/registry.h"
+#include "upstream/rdma_route.h"
+#include "upstream/rdma_settings.h"
 
 namespace keyferry::upstream {
 
@@ -43,10 +47,34 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
+/// What carries a connection's bytes.
+enum class Carrier : std::uint8_t { kTcp, kTls, kRdma };
+inline constexpr std::size_t kCarriers = 3;
+/// As metrics and messages name it: tcp, tls, rdma.
+std::string_view name_of(Carrier carrier);
+
+/// Where connections count the bytes that they move, handshakes included, by carrier; null: not counted. Counters of
+/// the shard of their loop's thread.
+struct Traffic {
+  std::array<telemetry::Counter*, kCarriers> in{}, out{};
+};
+
+/// RDMA towards the server. `route` is shared by everybody who connects to the node.
+struct RdmaOptions {
+  RdmaSettings settings;
+  std::shared_ptr<RdmaRoute> route;
+};
+
 /// Everything a connection needs from dialling to the end of its handshake.
 struct ConnectOptions {
   Address address;
   std::optional<TlsOptions> tls;
+  /// Given: by RDMA while its route is well; else, and where that dial fails, by TLS or TCP, unless the route is
+  /// strict.
+  std::optional<RdmaOptions> rdma;
+  /// By RDMA and nothing else, also while its route is not well: a probe.
+  bool only_rdma = false;
+  Traffic traffic;
   std::string user = "default";
   /// Empty: no AUTH is sent, unless `authenticate` says so (a user without a password).
   std::string password;
@@ -96,6 +124,7 @@ class Connection {
   virtual void close() = 0;
 
   virtual const ConnectOptions& options() const = 0;
+  virtual Carrier carrier() const = 0;
   /// AF_INET or AF_INET6: the fabric endpoint of a lane takes the same (design: names).
   virtual int family() const = 0;
   /// The server's id of this connection (CLIENT ID), 0 if it would not tell.

@@ -66,6 +66,7 @@ struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
   void trim(base::TimePoint now);
   void serve_later();
   void serve();
+  void drop_outdated();
   bool make_room();
   enum class Dial { kStarted, kNotYet, kNoRoom };
   Dial dial(const Key& key);
@@ -124,6 +125,7 @@ void LendingPool::Impl::serve_later() {
 // none for those behind him either.
 void LendingPool::Impl::serve() {
   std::vector<Loan> loans;
+  drop_outdated();
   std::vector<Key> unclaimed = dials;
   for (auto waiter = waiting.begin(); waiter != waiting.end();) {
     const ConnectOptions wanted = options.with(waiter->key.identity, waiter->key.protocol);
@@ -151,6 +153,15 @@ void LendingPool::Impl::serve() {
     if (stopped) return;
     loan.done(std::move(loan.connection));
   }
+}
+
+// What was dialled while RDMA was away gives way to it, and the other way round.
+void LendingPool::Impl::drop_outdated() {
+  if (!options.rdma) return;
+  const RdmaRoute& route = *options.rdma->route;
+  if (!route.well() && !route.faulty()) return;
+  std::erase_if(idle,
+                [&](const Idle& entry) { return (entry.connection->carrier() == Carrier::kRdma) == route.faulty(); });
 }
 
 bool LendingPool::Impl::make_room() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -31,8 +32,14 @@ class ChannelPool {
   /// Closes the channels of other identities than the configuration's that nobody has used for kIdle.
   void trim(base::TimePoint now);
 
+  /// To be called once a second: where RDMA has failed and a probe is due, this dials one (R66). When RDMA is well
+  /// again channels of another carrier are retired at the next pick().
+  void tick();
+
   struct Counts {
     std::size_t open = 0, connecting = 0, retired = 0;
+    /// open and retired, by carrier.
+    std::array<std::size_t, kCarriers> by_carrier{};
   };
   Counts counts() const;
 

@@ -16,8 +16,11 @@ struct StreamConnection::State : std::enable_shared_from_this<State> {
     std::size_t count;
   };
 
-  State(base::Loop& its_loop, std::unique_ptr<base::Stream> its_stream)
-      : loop(its_loop), stream(std::move(its_stream)) {}
+  State(base::Loop& its_loop, std::unique_ptr<base::Stream> its_stream, const Traffic& traffic, Carrier carrier)
+      : loop(its_loop),
+        stream(std::move(its_stream)),
+        bytes_in(traffic.in[static_cast<std::size_t>(carrier)]),
+        bytes_out(traffic.out[static_cast<std::size_t>(carrier)]) {}
 
   void start_read() {
     // Made at the first read, as connections that only wait need none.
@@ -26,6 +29,7 @@ struct StreamConnection::State : std::enable_shared_from_this<State> {
     const base::MutableBytes whole(room.get(), kReadRoom);
     stream->async_read(std::span(&whole, 1), [self = shared_from_this()](std::error_code error, std::size_t count) {
       self->reading = false;
+      if (self->bytes_in != nullptr) self->bytes_in->add(count);
       self->arrived = Arrived{error, count};
       self->hand_out();
     });
@@ -58,6 +62,7 @@ struct StreamConnection::State : std::enable_shared_from_this<State> {
   }
 
   void wrote(std::error_code error, std::size_t written) {
+    if (bytes_out != nullptr) bytes_out->add(written);
     if (closed) error = std::make_error_code(std::errc::operation_canceled);
     while (piece < pieces.size() && written >= pieces[piece].size()) written -= pieces[piece++].size();
     if (!error && piece < pieces.size()) {
@@ -71,6 +76,8 @@ struct StreamConnection::State : std::enable_shared_from_this<State> {
 
   base::Loop& loop;
   std::unique_ptr<base::Stream> stream;
+  telemetry::Counter* const bytes_in;
+  telemetry::Counter* const bytes_out;
   bool closed = false;
 
   std::unique_ptr<std::byte[]> room;
@@ -86,8 +93,11 @@ struct StreamConnection::State : std::enable_shared_from_this<State> {
 };
 
 StreamConnection::StreamConnection(base::Loop& loop, ConnectOptions options, std::unique_ptr<base::Stream> stream,
-                                   int family)
-    : options_(std::move(options)), family_(family), state_(std::make_shared<State>(loop, std::move(stream))) {}
+                                   Carrier carrier, int family)
+    : options_(std::move(options)),
+      carrier_(carrier),
+      family_(family),
+      state_(std::make_shared<State>(loop, std::move(stream), options_.traffic, carrier)) {}
 
 StreamConnection::~StreamConnection() {
   StreamConnection::close();

@@ -14,7 +14,8 @@ class StreamConnection final : public Connection {
   /// Bytes one read gives at most.
   static constexpr std::size_t kReadRoom = 64 * base::kKiB;
 
-  StreamConnection(base::Loop& loop, ConnectOptions options, std::unique_ptr<base::Stream> stream, int family);
+  StreamConnection(base::Loop& loop, ConnectOptions options, std::unique_ptr<base::Stream> stream, Carrier carrier,
+                   int family);
   ~StreamConnection() override;
 
   void write(std::vector<base::ConstBytes> pieces, base::UniqueFunction<void(std::error_code)> done) override;
@@ -22,6 +23,7 @@ class StreamConnection final : public Connection {
   void watch(base::Task stirred) override;
   void close() override;
   const ConnectOptions& options() const override { return options_; }
+  Carrier carrier() const override { return carrier_; }
   int family() const override { return family_; }
   std::uint64_t client_id() const override { return client_id_; }
 
@@ -30,6 +32,7 @@ class StreamConnection final : public Connection {
  private:
   struct State;
   ConnectOptions options_;
+  Carrier carrier_;
   int family_;
   std::uint64_t client_id_ = 0;
   std::shared_ptr<State> state_;

@@ -5,11 +5,13 @@
 #include <netinet/tcp.h>
 #include <openssl/x509v3.h>
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/asio_stream.h"
+#include "upstream/rdma_transport.h"
 #include "upstream/tls_context.h"
 
 namespace keyferry::upstream {
@@ -152,10 +154,17 @@ std::string stream_cause(const std::error_code& error) {
   return cut || base::is_end_of_stream(error) ? "closed by the server" : error.message();
 }
 
-base::Result<std::unique_ptr<Transport>> Transport::make(base::Loop& loop, const ConnectOptions& options) {
+std::string_view name_of(Carrier carrier) {
+  constexpr std::array<std::string_view, kCarriers> kNames = {"tcp", "tls", "rdma"};
+  return kNames[static_cast<std::size_t>(carrier)];
+}
+
+base::Result<std::unique_ptr<Transport>> Transport::make(base::Loop& loop, const ConnectOptions& options,
+                                                         Carrier carrier) {
+  if (carrier == Carrier::kRdma) return make_rdma_transport(loop, options.rdma->settings);
   std::shared_ptr<ssl::context> context;
   std::string name;
-  if (options.tls) {
+  if (carrier == Carrier::kTls) {
     auto loaded = tls_context(*options.tls);
     if (!loaded) return loaded.error();
     context = std::move(loaded.value());

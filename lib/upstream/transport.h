@@ -64,8 +64,10 @@ class Transport {
   /// "connect" or what comes after it, for messages.
   virtual std::string_view step() const = 0;
 
-  /// TCP, or TLS over it when options.tls is set. The error tells what is wrong with the certificates or keys given.
-  static base::Result<std::unique_ptr<Transport>> make(base::Loop& loop, const ConnectOptions& options);
+  /// The one for that carrier. The error tells what is wrong with the certificates or keys given, or that this program
+  /// was built without it.
+  static base::Result<std::unique_ptr<Transport>> make(base::Loop& loop, const ConnectOptions& options,
+                                                       Carrier carrier);
 };
 
 /// Connection::connect() for one whose addresses are known: dials them in turn. At least one.

@@ -13,10 +13,24 @@ if not os.path.exists("/sys/class/infiniband/rxe0"):
 from lab import Lab  # noqa: E402
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: only with KEYFERRY_RDMA_LAB=all (tests/run --rdma)")
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("KEYFERRY_RDMA_LAB") == "all":
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in long]
+
+
 @pytest.fixture
 def lab():
     made = Lab()
     yield made
-    if made.server is not None:
-        print(f"--- server\n{made.server.log()[-4000:]}")
+    for name in ("gateway", "server"):
+        program = getattr(made, name)
+        if program is not None:
+            print(f"--- {name}\n{program.log()[-4000:]}")
     made.close()

@@ -1,5 +1,6 @@
-"""A real server with valkey-rdma.so, inside the guest."""
+"""A real server with valkey-rdma.so and keyferryd before it, inside the guest."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -7,7 +8,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+import urllib.error
+import urllib.request
 
+import exposition
 import pytest
 from running_stack import PATIENCE, wait_until
 from wire import Wire
@@ -15,6 +19,8 @@ from wire import Wire
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ADDRESS = "10.99.0.1"
 PORT = 6379
+GATEWAY_PORT = 6380
+ADMIN = "127.0.0.1:9742"
 
 
 def valkey():
@@ -47,18 +53,19 @@ class Program:
 
 
 class Lab:
-    """One server at a time, as the test wants it."""
+    """One server and one gateway at a time, each as the test wants it."""
 
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="rdma-", dir="/var/tmp"))
-        self.server = None
+        self.server = self.gateway = None
         self._wires = []
 
     def close(self):
         for wire in self._wires:
             wire.close()
-        if self.server is not None:
-            self.server.end(signal.SIGKILL)
+        for program in (self.gateway, self.server):
+            if program is not None:
+                program.end(signal.SIGKILL)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     # --- the server
@@ -84,6 +91,64 @@ class Lab:
     def direct(self):
         """A connection to the server over TCP."""
         return self._keep(Wire(("127.0.0.1", PORT), PATIENCE))
+
+    # --- the gateway
+
+    def start_gateway(self, wait=True, **upstream):
+        config = {
+            "workers": 1,
+            "listen": [{"tcp": f"127.0.0.1:{GATEWAY_PORT}"}],
+            "upstream": {"nodes": [{"host": ADDRESS, "port": PORT}], **upstream},
+            "pool": {"size": "8MiB", "region": "4MiB"},
+            "fabric": {"provider": "off"},
+            # A guest on a busy machine is slow.
+            "limits": {"upstream_wait": "30s", "stall": "300s"},
+            "admin": {"http": ADMIN},
+        }
+        path = self.dir / "keyferry.yaml"
+        path.write_text(json.dumps(config))
+        self.gateway = Program([build() / "bin/keyferryd", "--config", path], self.dir / "keyferryd.log")
+        if wait:
+            wait_until(self._gateway_ready, "keyferryd to be ready", self.gateway.log)
+        return self.gateway
+
+    def _gateway_ready(self):
+        if not self.gateway.running():
+            pytest.fail(f"keyferryd ended:\n{self.gateway.log()}", pytrace=False)
+        try:
+            return urllib.request.urlopen(f"http://{ADMIN}/readyz", timeout=5).status == 200
+        except (OSError, urllib.error.HTTPError):
+            return False
+
+    def client(self):
+        """A connection to keyferryd."""
+        return self._keep(Wire(("127.0.0.1", GATEWAY_PORT), PATIENCE))
+
+    def metrics(self):
+        with urllib.request.urlopen(f"http://{ADMIN}/metrics", timeout=PATIENCE) as answer:
+            return exposition.parse(answer.read().decode())
+
+    def transport(self):
+        """(have, reason) of ordinary commands."""
+        for labels, value in self.metrics().get("keyferry_transport_info", {}).items():
+            labels = dict(labels)
+            if value == 1 and not labels["want"].startswith("fabric-"):
+                return labels["have"], labels["reason"]
+        return None
+
+    def crossed(self, transport):
+        """Bytes between keyferryd and the server by that transport."""
+        return self.metrics().total("bytes_total", side="server", transport=transport)
+
+    def queue_pairs(self):
+        """How many of the device's queue pairs belong to keyferryd."""
+        shown = subprocess.run(["rdma", "resource", "show", "qp"], capture_output=True, text=True, check=True).stdout
+        # The kernel names the thread that made it.
+        try:
+            own = os.listdir(f"/proc/{self.gateway.process.pid}/task")
+        except FileNotFoundError:
+            own = [str(self.gateway.process.pid)]
+        return sum(any(f" pid {thread} " in line for thread in own) or " comm kf-worker" in line for line in shown.splitlines())
 
     def _keep(self, wire):
         self._wires.append(wire)

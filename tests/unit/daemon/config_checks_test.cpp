@@ -95,6 +95,18 @@ TEST(ConfigChecks, TlsIsNeverLeftOutInSilence) {
             "k.yaml:1: upstream.user: app needs a password; set upstream.password_file");
 }
 
+TEST(ConfigChecks, R67_an_rdma_port_that_would_never_be_used_is_a_mistake) {
+  EXPECT_EQ(mistakes("upstream: {transport: rdma}"), "");
+  EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, port: 1, rdma_port: 2}]}"), "");
+  EXPECT_EQ(mistakes("upstream: {transport: rdma, tls: {}, nodes: [{host: a, tls_port: 1, rdma_port: 2}]}"), "");
+  EXPECT_THAT(mistakes("upstream: {transport: rdma, tls: {}, nodes: [{host: a, tls_port: 1}]}"),
+              HasSubstr("has no rdma_port"));
+  EXPECT_THAT(mistakes("upstream: {transport: tcp, nodes: [{host: a, port: 1, rdma_port: 2}]}"),
+              HasSubstr("would never be used"));
+  EXPECT_THAT(mistakes("upstream: {tls: {}, nodes: [{host: a, port: 1, rdma_port: 2}]}"),
+              HasSubstr("would never be used"));
+}
+
 TEST(ConfigChecks, LimitsFitEachOther) {
   EXPECT_EQ(mistakes("transfer: {warm: 9}"), "k.yaml:1: transfer.warm: 9 is more than transfer.lanes, 8");
   EXPECT_THAT(mistakes("transfer: {threshold: 1GiB}"),

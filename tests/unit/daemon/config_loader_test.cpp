@@ -53,10 +53,11 @@ listen:
   - {unix: /tmp/k.sock, mode: "0600", upstream: dedicated}
 upstream:
   mode: standalone
-  nodes: [{host: db.example, port: 7001, tls_port: 7002}]
+  nodes: [{host: db.example, port: 7001, tls_port: 7002, rdma_port: 7003}]
   tls: {ca: /ca, cert: /cert, key: /key, name: db}
-  transport: tls
+  transport: rdma
   require: true
+  rdma_buffer: 2MiB
   connections: 5
   user: app
   password_file: /secret
@@ -87,10 +88,11 @@ log: {level: debug, format: json}
   wanted.listen = {{{"0.0.0.0", 7000}, "", 0660, true, std::nullopt, ListenUpstream::kShared},
                    {{}, "/tmp/k.sock", 0600, false, std::nullopt, ListenUpstream::kDedicated}};
   wanted.upstream = {"standalone",
-                     {{"db.example", 7001, 7002}},
+                     {{"db.example", 7001, 7002, 7003}},
                      TlsFiles{"/ca", "/cert", "/key", "db"},
-                     Transport::kTls,
+                     Transport::kRdma,
                      true,
+                     2U << 20,
                      5,
                      "app",
                      "/secret"};
@@ -132,12 +134,8 @@ TEST(ConfigLoader, UnknownKeysNameTheNearestKnownOne) {
 TEST(ConfigLoader, KeysAndChoicesOfOtherVersionsAreRefusedWithThatReason) {
   EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n- ring: /r\n").substr(0, 63),
             "k.yaml:3: listen[1].ring: this version does not have this key y");
-  EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, port: 1, rdma_port: 2}]}"),
-            "k.yaml:1: upstream.nodes[0].rdma_port: this version does not have this key yet; take it out");
   EXPECT_EQ(mistakes("upstream: {mode: cluster}"),
             "k.yaml:1: upstream.mode: \"cluster\" is not supported by this version; allowed: standalone");
-  EXPECT_EQ(mistakes("upstream: {transport: rdma}"),
-            "k.yaml:1: upstream.transport: \"rdma\" is not supported by this version; allowed: auto, tls or tcp");
 }
 
 TEST(ConfigLoader, NoRefusedKeyIsAlsoAnOption) {

@@ -66,7 +66,6 @@ TEST(OptionValues, ChoicesOfOtherVersionsSaySo) {
   EXPECT_EQ(parse_value(option("pool.huge_pages"), "never").value().number,
             static_cast<std::uint64_t>(HugePages::kNever));
   EXPECT_EQ(parse_value(option("upstream.mode"), "cluster").error().message, "not supported by this version");
-  EXPECT_EQ(parse_value(option("upstream.transport"), "rdma").error().message, "not supported by this version");
   EXPECT_EQ(parse_value(option("fabric.provider"), "verbs").error().message, "not one of the choices");
 }
 
