@@ -47,6 +47,14 @@ SAME = {
     "SETEX, PSETEX, SETNX, MSET": [("SETNX", "{k}", LARGE), ("SETEX", "{k}", 1000, LARGE), ("TTL", "{k}"), ("GET", "{k}"), ("PSETEX", "{k}", 2000000, SMALL), ("TTL", "{k}"),
                                    ("MSET", "{k}", LARGE, "{k}:2", SMALL), ("GET", "{k}"), ("MSETNX", "{k}", SMALL), ("DEL", "{k}:2")],
     "commands of other types": [("LPUSH", "{k}", "x"), ("HGET", "{k}", "f"), ("SADD", "{k}", "m"), ("DEL", "{k}")],
+    "RENAMENX": [("SET", "{k}:2", SMALL), ("RENAMENX", "{k}", "{k}:2"), ("DEL", "{k}:2"), ("RENAMENX", "{k}", "{k}:2"), ("EXISTS", "{k}", "{k}:2"), ("DEL", "{k}", "{k}:2")],
+    "MOVE": [("MOVE", "{k}", 1), ("EXISTS", "{k}"), ("GET", "{k}"), ("SELECT", 1), ("MOVE", "{k}", 0), ("SELECT", 0), ("EXISTS", "{k}"), ("MOVE", "{k}", 0), ("MOVE", "{k}", "x")],
+    "SORT": [("SORT", "{k}", "ALPHA"), ("SORT_RO", "{k}", "LIMIT", 0, 0), ("SORT", "{k}", "NOSUCH")],
+    "MIGRATE": [("MIGRATE", "127.0.0.1", 1, "{k}", 0, 1000), ("MIGRATE", "127.0.0.1", "x", "{k}", 0, 1000), ("EXISTS", "{k}")],
+    "SET and GET in a transaction": [("MULTI",), ("SET", "{k}", LARGE), ("GET", "{k}"), ("STRLEN", "{k}"), ("SET", "{k}", SMALL, "EX", 1000), ("TTL", "{k}"), ("EXEC",), ("GET", "{k}"),
+                                     ("WATCH", "{k}"), ("SET", "{k}", LARGE), ("MULTI",), ("DEL", "{k}"), ("EXEC",), ("GET", "{k}"), ("MULTI",), ("GET", "{k}:none"), ("DISCARD",)],
+    "SET and GET in a script": [("EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", 1, "{k}", LARGE), ("EVAL", "return redis.call('GET', KEYS[1])", 1, "{k}"), ("GET", "{k}"),
+                                ("EVAL", "return redis.call('EXISTS', KEYS[1]) + redis.call('DEL', KEYS[1])", 1, "{k}"), ("GET", "{k}")],
     "RENAME and COPY within the prefix": [("RENAME", "{k}", "{k}:2"), ("GET", "{k}:2"), ("EXISTS", "{k}"), ("COPY", "{k}:2", "{k}"), ("GET", "{k}"), ("DEL", "{k}", "{k}:2")],
 }  # fmt: skip
 
@@ -61,7 +69,7 @@ ON_OBJECT = [
     (("BITPOS", "{k}", 1), NOT_CARRIED_OUT), (("BITFIELD", "{k}", "GET", "u8", 0), NOT_CARRIED_OUT), (("BITFIELD_RO", "{k}", "GET", "u8", 0), NOT_CARRIED_OUT),
     (("BITOP", "NOT", "{k}:2", "{k}"), NOT_CARRIED_OUT), (("GETSET", "{k}", "x"), NO_OLD_VALUE), (("GETSET", "{k}", LARGE), NO_OLD_VALUE), (("SET", "{k}", "x", "GET"), NO_OLD_VALUE),
     (("SET", "{k}", LARGE, "GET"), NO_OLD_VALUE), (("SET", "{k}", LARGER, "XX", "GET"), NO_OLD_VALUE), (("SET", "{k}", "x", "IFEQ", "y"), NO_OLD_VALUE),
-    (("DUMP", "{k}"), NO_PAYLOAD),
+    (("DELIFEQ", "{k}", "x"), NO_OLD_VALUE), (("DELIFEQ", "{k}", LARGE), NO_OLD_VALUE), (("DUMP", "{k}"), NO_PAYLOAD),
 ]  # fmt: skip
 
 
@@ -118,6 +126,34 @@ def test_what_a_large_object_cannot_do_gets_an_error_that_says_so_and_changes_no
             sequence = [words for words in sequence if words[0] != "DUMP"]
             with stack.wire(direct=True, protocol=protocol) as direct:
                 assert raw_replies(through, named(sequence, "off:k")) == raw_replies(direct, named(sequence, "own:k"))
+
+
+def test_transactions_and_scripts_see_an_object_as_the_server_does(stack, plain):
+    wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
+    with stack.wire() as through:
+        assert through.call("SET", "off:m", LARGE) == b"OK"
+        assert through.call("MULTI") == b"OK"
+        for words in (("GET", "off:m"), ("GETDEL", "off:m"), ("APPEND", "off:m", "x"), ("EXISTS", "off:m"), ("TYPE", "off:m")):
+            assert through.call(*words) == b"QUEUED"
+        assert through.call("EXEC") == [wrong, wrong, wrong, 1, b"largeob-k"]
+        for words in (("GET", "off:m"), ("STRLEN", "off:m"), ("SET", "off:m", "x", "GET")):
+            answer = through.call("EVAL", "return redis.call(unpack(ARGV))", 1, "off:m", *words)
+            assert isinstance(answer, ErrorReply) and wrong in answer, answer
+        assert through.call("EVAL", "return redis.call('EXISTS', KEYS[1])", 1, "off:m") == 1
+        assert through.call("GET", "off:m") == LARGE
+        assert through.call("EVAL", "return redis.call('SET', KEYS[1], 'new')", 1, "off:m") == b"OK"
+        assert through.call("GET", "off:m") == b"new" and plain.call("TYPE", "off:m") == b"string"
+
+
+def test_RESTORE_makes_a_string_beside_and_in_place_of_an_object(stack, plain):
+    plain.call("SET", "own:dumped", LARGE)
+    payload = plain.call("DUMP", "own:dumped")
+    sequence = [("RESTORE", "{k}", 0, payload), ("RESTORE", "{k}:2", 0, payload), ("GET", "{k}:2"), ("RESTORE", "{k}", 0, payload, "REPLACE"), ("GET", "{k}"),
+                ("RESTORE", "{k}", 0, "broken", "REPLACE"), ("GET", "{k}"), ("DEL", "{k}", "{k}:2")]  # fmt: skip
+    with stack.wire() as through:
+        for kind in KINDS:
+            commands = [("DEL", "{k}"), *KINDS[kind], *sequence]
+            assert raw_replies(through, named(commands, "off:r")) == raw_replies(plain, named(commands, "own:r")), kind
 
 
 def test_what_kind_a_value_is_stored_as(stack, plain):
