@@ -15,14 +15,16 @@ namespace keyferry::transfer {
 /// Who holds a lease: the worker that has the Loan, the lane whose command names its regions, and the fence that has to
 /// end before its memory is anybody's. THE place that decides when memory is free again (R88). Engine's thread only.
 ///
-///   event                                   hold       reason
-///   granted                                 + worker   the Loan is out, or with the engine while its transfer waits
-///   a command that names it is written      + lane     the server may read or write it from now on
-///   a trusted reply                         - lane     the server has nothing outstanding (blob-rdma spec 3.4)
-///   anything else ends the command          lane becomes fence: only the closed endpoint says that nothing lands any
-///   more the fence is confirmed                  - fence    (with renew: the registrations are closed as well and have
-///   to be made anew) the fence failed                        the regions are closed for good the Loan is destroyed -
-///   worker nobody holds it                         the regions are free, or wait for their new registrations
+/// Event, who holds it from then on, and why:
+///
+/// - granted: + worker. The Loan is out, or with the engine while its transfer waits.
+/// - a command that names it is written: + lane. The server may read or write it from now on.
+/// - a trusted reply: - lane. The server has nothing outstanding (blob-rdma spec 3.4).
+/// - anything else ends the command: lane becomes fence. Only the closed endpoint says that nothing lands any more.
+/// - the fence is confirmed: - fence. With `renew` the registrations are closed as well and have to be made anew.
+/// - the fence failed: the regions are closed for good.
+/// - the Loan is destroyed: - worker.
+/// - nobody holds it: the regions are free, or wait for their new registrations.
 class LeaseBook {
  public:
   class Listener {

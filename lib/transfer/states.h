@@ -7,7 +7,7 @@
 
 namespace keyferry::transfer {
 
-/// A lane's life; drawn in the README.
+/// A lane's life; drawn in the README, as the others are.
 enum class LaneState : std::uint8_t {
   /// Dialling, then opening the endpoint.
   kConnecting,

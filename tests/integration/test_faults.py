@@ -167,6 +167,10 @@ HELLO_FAULTS = [
 ]  # fmt: skip
 
 
+# What transport_info says meanwhile.
+REFUSALS = {"no-fabric": "server_no_fabric", "unknown-command": "no_module", "noperm": "noperm", "readonly": "replica"}
+
+
 @pytest.mark.parametrize("fault", HELLO_FAULTS, ids=name)
 def test_values_travel_by_tcp_while_no_session_is_to_be_had_and_by_rdma_afterwards(stack, fault):
     store(stack, "victim", OLD)
@@ -180,6 +184,8 @@ def test_values_travel_by_tcp_while_no_session_is_to_be_had_and_by_rdma_afterwar
             assert get(wire, "victim", OLD) is None
             assert put(wire, "other", NEW) is None
             wait_until(lambda: fired(stack) > before, "a refused HELLO")
+            if reason := REFUSALS.get(fault[0]):
+                wait_until(lambda: stack.metrics().total("transport_info", have="tcp", reason=reason) == 1, "the reason to be shown", stack.metrics)
         assert any(to == "tcp" for _, to, _ in reasons(stack)), reasons(stack)
         works_again(stack, wire)
 

@@ -47,6 +47,7 @@ def test_a_server_without_fabric_is_served_by_tcp_and_that_is_counted(stack):
     with stack.wire() as wire:
         round_trip_by_tcp(stack, wire)
     assert any(to == "tcp" for _, to, _ in reasons(stack)), reasons(stack)
+    assert stack.metrics().total("transport_info", have="tcp", reason="server_no_fabric") == 1
     assert stack.http("/readyz")[0] == 200
 
 
