@@ -190,7 +190,7 @@ void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const Cli
 void Worker::tick() {
   const base::TimePoint now = base::Clock::steady().now();
   probe_->ask();
-  channels_.tick();
+  channels_.tick(now);
   sweep(now);
   const auto& rdma = connect_.rdma;
   metrics_.carry_by(rdma && rdma->route->well() ? name_of(upstream::Carrier::kRdma)

@@ -5,6 +5,8 @@
 namespace keyferry::upstream {
 
 void Backoff::failed(base::TimePoint when) {
+  if (failures_ == 0) first_ = when;
+  last_ = when;
   if (failures_ > 0 && when < until_) return;
   base::Duration range = 2 * kFirst;
   for (unsigned i = 0; i < failures_ && range < most_; ++i) range *= 2;

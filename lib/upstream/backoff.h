@@ -21,6 +21,11 @@ class Backoff {
   void failed(base::TimePoint when);
   void succeeded() { failures_ = 0; }
   bool failing() const { return failures_ > 0; }
+  /// Dials have failed for `least` and one did lately: the node is taken for down. Without a recent attempt nothing is
+  /// known, and nobody is turned away for it (R42, R128).
+  bool down(base::TimePoint now, base::Duration least) const {
+    return failing() && now - first_ >= least && now - last_ <= 2 * kLongest;
+  }
   /// Zero: dial now.
   base::Duration wait(base::TimePoint now) const;
 
@@ -28,6 +33,8 @@ class Backoff {
   base::Duration most_;
   unsigned failures_ = 0;
   base::TimePoint until_;
+  base::TimePoint first_;
+  base::TimePoint last_;
   std::minstd_rand random_{std::random_device{}()};
 };
 

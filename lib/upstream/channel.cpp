@@ -24,12 +24,14 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   struct Owed {
     ReplySink* sink;
     std::uint64_t tag;
+    base::TimePoint since;
   };
 
   Impl(base::Loop& its_loop, const ConnectOptions& its_options)
       : loop(its_loop), options(its_options), wait_timer(its_loop) {}
 
   void start(base::Duration wait);
+  void connected(std::unique_ptr<Connection> its_connection);
   void connect(base::Duration timeout);
   void stop();
 
@@ -45,6 +47,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   void refuse();
 
   bool accepts() const { return !dead && !retired && !broken; }
+  bool turns_away() const { return !down.empty() && !dead && !ever_connected; }
 
   base::Loop& loop;
   ConnectOptions options;
@@ -60,12 +63,15 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   // A write failed: what has arrived is still read to its end.
   bool broken = false;
   std::string reason;
+  std::string down;
 
   // In order of sending: first `sent` commands that were handed to a write, then those in `out`, last `refused` ones
   // that came too late.
   std::deque<Owed> owed;
   std::size_t sent = 0;
   std::size_t refused = 0;
+  // Not among those: commands that came before the connection to a node that is taken for down.
+  std::deque<Owed> turned_away;
   std::string out;
   std::string writing;
   bool flush_posted = false;
@@ -80,6 +86,9 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   bool paused = false;
   // A part of the reply to owed.front() was given.
   bool begun = false;
+  // When bytes were read last, and how long replies take: a moving average, of which each reply is an eighth.
+  base::TimePoint heard{};
+  base::Duration average{};
   Totals totals;
 };
 
@@ -98,24 +107,35 @@ void Channel::Impl::connect(base::Duration timeout) {
     const auto self = weak.lock();
     if (!self || self->stopped) return;
     if (!result) return self->fail(result.error().message);
-    self->connection = std::move(result.value());
-    self->carrier = self->connection->carrier();
-    self->ever_connected = true;
-    self->connected_at = base::Clock::steady().now();
-    self->read();
-    self->flush();
+    self->connected(std::move(result.value()));
   });
+}
+
+void Channel::Impl::connected(std::unique_ptr<Connection> its_connection) {
+  connection = std::move(its_connection);
+  carrier = connection->carrier();
+  ever_connected = true;
+  connected_at = heard = base::Clock::steady().now();
+  // How long the dial took says nothing about the server's replies.
+  for (Owed& each : owed) each.since = connected_at;
+  read();
+  flush();
 }
 
 void Channel::Impl::stop() {
   stopped = true;
   wait_timer.cancel();
   owed.clear();
+  turned_away.clear();
   connection.reset();
 }
 
 void Channel::Impl::send(std::string_view command, ReplySink& sink, std::uint64_t tag) {
-  owed.push_back({&sink, tag});
+  if (turns_away()) {
+    turned_away.push_back({&sink, tag, {}});
+    return refuse_later();
+  }
+  owed.push_back({&sink, tag, base::Clock::steady().now()});
   if (!accepts()) {
     ++refused;
     if (dead) refuse_later();
@@ -160,6 +180,7 @@ void Channel::Impl::read() {
     if (self->stopped || self->dead) return;
     if (error) return self->fail(self->options.address.text() + ": connection lost: " + stream_cause(error));
     self->totals.bytes_in += bytes.size();
+    self->heard = base::Clock::steady().now();
     self->unread = bytes;
     self->take();
   });
@@ -203,6 +224,7 @@ void Channel::Impl::deliver(std::string_view piece, bool last) {
   const Owed owner = owed.front();
   begun = !last;
   if (last) {
+    average += (std::max(heard - owner.since, base::Duration::zero()) - average) / 8;
     owed.pop_front();
     --sent;
     frame_bytes = 0;
@@ -248,15 +270,19 @@ void Channel::Impl::refuse_later() {
 
 void Channel::Impl::refuse() {
   refuse_posted = false;
-  if (stopped) return;
-  const auto late = std::exchange(owed, {});
+  const auto refuse_all = [this](std::deque<Owed> all, const std::string& why) {
+    for (std::size_t i = 0; i < all.size() && !stopped; ++i)
+      all[i].sink->on_reply_lost(all[i].tag, Lost::kNotSent, false, why);
+  };
+  refuse_all(std::exchange(turned_away, {}), down);
+  if (stopped || !dead) return;
   refused = 0;
-  for (std::size_t i = 0; i < late.size() && !stopped; ++i)
-    late[i].sink->on_reply_lost(late[i].tag, Lost::kNotSent, false, reason);
+  refuse_all(std::exchange(owed, {}), reason);
 }
 
-Channel::Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait)
+Channel::Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait, std::string down)
     : impl_(std::make_shared<Impl>(loop, options)) {
+  impl_->down = std::move(down);
   impl_->start(wait);
 }
 
@@ -298,13 +324,32 @@ Carrier Channel::carrier() const {
   return impl_->carrier;
 }
 std::size_t Channel::pending() const {
-  return impl_->owed.size();
+  return impl_->owed.size() + impl_->turned_away.size();
+}
+bool Channel::late(base::TimePoint now) const {
+  if (impl_->owed.empty()) return false;
+  return !impl_->connection || now - impl_->owed.front().since > impl_->average + kLate;
+}
+std::optional<base::TimePoint> Channel::silent_since() const {
+  if (impl_->sent == 0 || impl_->paused || !impl_->connection) return std::nullopt;
+  return std::max(impl_->owed.front().since, impl_->heard);
+}
+std::uint64_t Channel::client_id() const {
+  return impl_->connection ? impl_->connection->client_id() : 0;
+}
+void Channel::give_up(std::string why) {
+  impl_->loop.post([self = impl_, why = std::move(why)]() mutable {
+    if (!self->stopped && !self->dead) self->fail(self->options.address.text() + ": " + std::move(why));
+  });
 }
 Channel::Totals Channel::totals() const {
   return impl_->totals;
 }
 base::TimePoint Channel::died_at() const {
   return impl_->died_at;
+}
+const std::string& Channel::loss() const {
+  return impl_->reason;
 }
 bool Channel::lived(base::Duration least) const {
   const base::TimePoint until = impl_->dead ? impl_->died_at : base::Clock::steady().now();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -48,9 +49,14 @@ class Channel {
  public:
   /// Longest reply that does not retire a channel: the announced length of one bulk, or the bytes of the frame so far.
   static constexpr std::uint64_t kLongReply = 64 * base::kKiB;
+  /// A reply that takes this much longer than they took on average makes its channel late.
+  static constexpr base::Duration kLate = std::chrono::milliseconds(5);
 
-  /// `wait`: how long to hold off before dialling (a pool's back-off); it counts towards options.timeout.
-  Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait = base::Duration::zero());
+  /// `wait`: how long to hold off before dialling (a pool's back-off); it counts towards options.timeout. `down`, if
+  /// not empty: why the node is taken for down; until the connection stands commands are refused with it instead of
+  /// waiting.
+  Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait = base::Duration::zero(),
+          std::string down = {});
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -76,6 +82,15 @@ class Channel {
   Carrier carrier() const;
   /// Replies owed.
   std::size_t pending() const;
+  /// The oldest reply owed takes longer than this channel's average and kLate, or there is no connection yet to owe it:
+  /// something long runs before it, so whoever can goes by another channel.
+  bool late(base::TimePoint now) const;
+  /// Since when the server has owed a reply without sending a byte; nothing if it owes none.
+  std::optional<base::TimePoint> silent_since() const;
+  /// The server's id of its connection, 0 if it told none or there is none.
+  std::uint64_t client_id() const;
+  /// Ends the connection as if it had been lost.
+  void give_up(std::string why);
 
   /// For metrics; totals since it was made.
   struct Totals {
@@ -87,6 +102,8 @@ class Channel {
 
   /// For the pool: when it died (meaningless before), and whether it has been up, or was when it died, for `least`.
   base::TimePoint died_at() const;
+  /// Why; empty before.
+  const std::string& loss() const;
   bool lived(base::Duration least) const;
 
  private:

@@ -4,6 +4,7 @@
 
 #include "upstream/backoff.h"
 #include "upstream/pools.h"
+#include "upstream/silence_check.h"
 
 namespace keyferry::upstream {
 
@@ -12,7 +13,8 @@ struct ChannelPool::Impl {
       : loop(its_loop),
         options(std::move(its_options)),
         most(std::max<std::size_t>(connections, 1)),
-        backoff(options.timeout / 2) {}
+        backoff(options.timeout / 2),
+        silence(its_loop, options) {}
 
   using Channels = std::vector<std::shared_ptr<Channel>>;
   struct Slots {
@@ -47,8 +49,10 @@ struct ChannelPool::Impl {
       const bool has_rdma = channel->carrier() == Carrier::kRdma;
       if (channel->connected() && (has_rdma ? not_by_rdma : by_rdma)) channel->retire();
       if (channel->accepts()) continue;
-      if (!own_fault && channel->dead() && !channel->retired() && !channel->lived(Backoff::kLongest))
+      if (!own_fault && channel->dead() && !channel->retired() && !channel->lived(Backoff::kLongest)) {
         backoff.failed(channel->died_at());
+        last_failure = channel->loss();
+      }
       if (channel->retired() && !channel->dead()) leaving.push_back(channel);
       channel.reset();
     }
@@ -67,17 +71,27 @@ struct ChannelPool::Impl {
     sweep(of, !identity.is_default());
     if (std::any_of(of.begin(), of.end(), [](const auto& channel) { return channel->lived(Backoff::kLongest); }))
       backoff.succeeded();
-    const auto least = std::min_element(of.begin(), of.end(),
-                                        [](const auto& a, const auto& b) { return a->pending() < b->pending(); });
+    const auto weight = [&](const auto& channel) { return std::pair(channel->late(slot.used), channel->pending()); };
+    const auto least =
+        std::min_element(of.begin(), of.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
     // While dials fail, one at a time is enough to find out when that ends.
     const bool more = of.empty() || (!backoff.failing() && of.size() < most && (*least)->pending() > 0);
     if (!more) return *least;
-    return of.emplace_back(std::make_shared<Channel>(loop, options.with(identity, protocol), backoff.wait(slot.used)));
+    return of.emplace_back(
+        std::make_shared<Channel>(loop, options.with(identity, protocol), backoff.wait(slot.used), down(slot.used)));
+  }
+
+  // Empty while the node is not taken for down: commands wait for a connection then.
+  std::string down(base::TimePoint now) const {
+    if (!backoff.down(now, options.timeout)) return {};
+    return last_failure + " (not reached for " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.timeout).count()) +
+           " s and more, tried again every 2 s: commands are refused until then)";
   }
 
   // The route itself notes how it ends; the connection is then of no more use.
-  void tick() {
-    if (!options.rdma || !options.rdma->route->claim_probe(base::Clock::steady().now())) return;
+  void probe_rdma(base::TimePoint now) {
+    if (!options.rdma || !options.rdma->route->claim_probe(now)) return;
     ConnectOptions probe = options;
     probe.only_rdma = true;
     Connection::connect(loop, probe, [](base::Result<std::unique_ptr<Connection>>) {});
@@ -86,7 +100,9 @@ struct ChannelPool::Impl {
   base::Loop& loop;
   ConnectOptions options;
   std::size_t most;
+  std::string last_failure;
   Backoff backoff;
+  SilenceCheck silence;
   std::vector<Slots> slots;
   std::vector<std::weak_ptr<Channel>> leaving;
 };
@@ -103,8 +119,14 @@ void ChannelPool::trim(base::TimePoint now) {
   impl_->trim(now);
 }
 
-void ChannelPool::tick() {
-  impl_->tick();
+void ChannelPool::tick(base::TimePoint now) {
+  impl_->probe_rdma(now);
+  std::vector<std::shared_ptr<Channel>> all;
+  for (const Impl::Slots& of : impl_->slots) all.insert(all.end(), of.channels.begin(), of.channels.end());
+  for (const auto& weak : impl_->leaving) {
+    if (auto channel = weak.lock()) all.push_back(std::move(channel));
+  }
+  impl_->silence.look(all, now);
 }
 
 ChannelPool::Counts ChannelPool::counts() const {

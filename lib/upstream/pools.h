@@ -23,18 +23,20 @@ class ChannelPool {
   ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t connections);
   ~ChannelPool();
 
-  /// A channel of that identity that accepts commands, the least loaded; made (or replaced, with jittered back-off
-  /// after failures: R39) when needed. While the back-off runs the channel given is one that still waits to dial.
-  /// Shared: a session keeps its channel while replies are owed to it, so that its commands stay in order, and asks
-  /// anew when nothing is. A retired channel is let go here and lives by its sessions.
+  /// A channel of that identity that accepts commands, the least loaded of those that are not late (Channel::late), of
+  /// all if all are; made (or replaced, with jittered back-off after failures: R39) when needed. While the back-off
+  /// runs the channel given is one that still waits to dial. Once dials have failed for options.timeout it refuses
+  /// commands until it is connected, instead of letting each wait as long again (R42, R128). Shared: a session keeps
+  /// its channel while replies are owed to it, so that its commands stay in order, and asks anew when nothing is. A
+  /// retired channel is let go here and lives by its sessions.
   std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol);
   std::shared_ptr<Channel> pick(resp::Protocol protocol) { return pick(Identity{}, protocol); }
   /// Closes the channels of other identities than the configuration's that nobody has used for kIdle.
   void trim(base::TimePoint now);
-
-  /// To be called once a second: where RDMA has failed and a probe is due, this dials one (R66). When RDMA is well
-  /// again channels of another carrier are retired at the next pick().
-  void tick();
+  /// To be called once a second. Ends channels whose connection is dead without having been closed (SilenceCheck).
+  /// Where RDMA has failed and a probe is due, dials one (R66): when it is well again channels of another carrier are
+  /// retired at the next pick().
+  void tick(base::TimePoint now);
 
   struct Counts {
     std::size_t open = 0, connecting = 0, retired = 0;

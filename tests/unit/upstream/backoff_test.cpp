@@ -73,5 +73,18 @@ TEST(Backoff, ASuccessForgetsTheFailures) {
   EXPECT_EQ(backoff.wait(now), base::Duration::zero());
 }
 
+TEST(Backoff, R128ANodeIsDownOnceDialsHaveFailedForLongAndOneDidLately) {
+  Backoff backoff(seconds(5));
+  const base::TimePoint now(seconds(100));
+  EXPECT_FALSE(backoff.down(now, seconds(5)));
+  backoff.failed(now);
+  EXPECT_FALSE(backoff.down(now + seconds(4), seconds(5))) << "not for long";
+  EXPECT_FALSE(backoff.down(now + seconds(6), seconds(5))) << "nobody has tried since";
+  backoff.failed(now + seconds(5));
+  EXPECT_TRUE(backoff.down(now + seconds(6), seconds(5)));
+  backoff.succeeded();
+  EXPECT_FALSE(backoff.down(now + seconds(6), seconds(5)));
+}
+
 }  // namespace
 }  // namespace keyferry::upstream

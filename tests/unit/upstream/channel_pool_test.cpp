@@ -133,6 +133,71 @@ TEST(ChannelPool, TheBackOffLeavesTimeToDialWithinTheTimeLimit) {
   }
 }
 
+TEST(ChannelPool, R42ALateChannelTakesNothingNewWhileAnotherIsNotLate) {
+  base::Loop loop;
+  // What the second one is used to is long: its own replies do not make it late for a while.
+  Script used_to_long = Script().handshake().hold();
+  for (int i = 0; i < 16; ++i) used_to_long.answer([](const auto&) { return "+OK\r\n"; });
+  ScriptedServer server({Script().handshake().until_closed(), used_to_long.until_closed()});
+  ChannelPool pool(loop, options_for(server), 2);
+  RecordingSink sink;
+  const auto stuck = pool.pick(Protocol::kResp2);
+  sink.send(*stuck, {"KEYS", "*"}, 1);
+  run_until(loop, [&] { return stuck->connected(); });
+  const auto other = pool.pick(Protocol::kResp2);
+  ASSERT_NE(other, stuck);
+  for (std::uint64_t tag = 2; tag < 18; ++tag) sink.send(*other, {"GET", "k"}, tag);
+  base::Timer timer(loop);
+  timer.start(std::chrono::seconds(1), [&] { server.go(1); });
+  run_until(loop, [&] { return sink.ended.size() == 16; });
+  const base::TimePoint now = base::Clock::steady().now();
+  EXPECT_TRUE(stuck->late(now));
+  EXPECT_FALSE(other->late(now));
+  sink.send(*other, {"GET", "k"}, 18);
+  sink.send(*other, {"GET", "k"}, 19);
+  EXPECT_EQ(pool.pick(Protocol::kResp2), other) << "more is owed there, but nothing long runs";
+  EXPECT_TRUE(other->late(base::Clock::steady().now() + std::chrono::minutes(1)));
+}
+
+TEST(ChannelPool, R128ANodeThatIsDownRefusesCommandsAtOnceUntilItIsReachedAgain) {
+  base::Loop loop;
+  std::uint16_t number = 0;
+  {
+    const Port port(false);
+    number = port.number();
+  }
+  ConnectOptions options = options_for(number);
+  options.timeout = std::chrono::milliseconds(400);
+  ChannelPool pool(loop, options, 1);
+  RecordingSink sink;
+  std::uint64_t tag = 0;
+  const auto down = [&] {
+    return !sink.lost.empty() && sink.lost.back().reason.find("refused until then") != std::string::npos;
+  };
+  std::shared_ptr<Channel> channel;
+  while (!down()) {
+    channel = pool.pick(Protocol::kResp2);
+    sink.send(*channel, {"GET", "k"}, ++tag);
+    EXPECT_EQ(channel->pending(), 1u);
+    run_until(loop, [&] { return sink.ended.size() == tag; });
+  }
+  EXPECT_EQ(sink.lost.back().how, Lost::kNotSent);
+  EXPECT_THAT(sink.lost.back().reason, HasSubstr("Connection refused"));
+  EXPECT_FALSE(channel->dead()) << "it was the command that was refused: the next dial is still ahead";
+  EXPECT_EQ(channel->pending(), 0u);
+
+  ScriptedServer server({echo()}, {}, number);
+  // It dials by itself, whether or not anybody asks.
+  while (!channel->connected()) {
+    channel = pool.pick(Protocol::kResp2);
+    run_until(loop, [&] { return channel->connected() || channel->dead(); });
+  }
+  EXPECT_EQ(pool.pick(Protocol::kResp2), channel);
+  sink.send(*channel, {"ECHO", "again"}, ++tag);
+  run_until(loop, [&] { return sink.ended.size() == tag; });
+  EXPECT_EQ(sink.replies[tag], "+again\r\n");
+}
+
 TEST(ChannelPool, ChannelsOutliveThePoolWithTheirSessions) {
   base::Loop loop;
   ScriptedServer server({echo()});
