@@ -10,6 +10,7 @@ find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
 if(KEYFERRY_FABRIC)
   # Headers only: the library itself is loaded at run time.

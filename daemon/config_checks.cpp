@@ -45,6 +45,7 @@ class Checker {
     pool();
     fabric_and_transfer();
     limits();
+    placement();
     admin();
     return std::move(problems_);
   }
@@ -195,6 +196,12 @@ class Checker {
               std::to_string(needed),
           "transfer.lanes");
     }
+  }
+
+  void placement() {
+    const std::string& workers = options_.placement.workers;
+    if (workers == "auto" || workers == "none" || parse_cpu_list(workers)) return;
+    add("placement.workers", "\"" + workers + "\" is neither auto nor none nor a list of CPUs like 0-3,8");
   }
 
   void admin() {

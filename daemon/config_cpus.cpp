@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -50,6 +51,46 @@ std::size_t default_worker_count() {
   const std::size_t quota = cpus_of_quota("/sys/fs/cgroup", "/proc/self/cgroup");
   if (quota != 0) cpus = std::min(cpus, quota);
   return std::min(cpus, kMostAutomaticWorkers);
+}
+
+std::vector<unsigned> cpus_allowed() {
+  std::vector<unsigned> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::optional<std::vector<unsigned>> parse_cpu_list(const std::string& text) {
+  std::vector<unsigned> cpus;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data();; ++at) {
+    unsigned first = 0;
+    auto parsed = std::from_chars(at, end, first);
+    unsigned last = first;
+    if (parsed.ec == std::errc() && parsed.ptr != end && *parsed.ptr == '-')
+      parsed = std::from_chars(parsed.ptr + 1, end, last);
+    if (parsed.ec != std::errc() || last < first || last >= CPU_SETSIZE) return std::nullopt;
+    for (unsigned cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    at = parsed.ptr;
+    if (at == end) return cpus;
+    if (*at != ',') return std::nullopt;
+  }
+}
+
+std::string cpu_list_text(const std::vector<unsigned>& cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size();) {
+    std::size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(cpus[i]);
+    if (last != i) text += "-" + std::to_string(cpus[last]);
+    i = last + 1;
+  }
+  return text;
 }
 
 }  // namespace keyferry::daemon

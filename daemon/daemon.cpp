@@ -12,6 +12,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "daemon/config_cpus.h"
+#include "daemon/network_way.h"
+#include "daemon/placement.h"
 #include "fabric/open.h"
 
 namespace keyferry::daemon {
@@ -121,6 +124,20 @@ gateway::WorkerOptions worker_options(const Options& options, const std::shared_
   return worker;
 }
 
+/// What placement.workers comes to, said in the log. The NIC is the fabric's, else the one towards the server.
+std::vector<std::vector<unsigned>> placed_cpus(const Options& options, const fabric::Fabric* fabric) {
+  std::vector<std::string> nics;
+  if (fabric != nullptr) {
+    // efa names a domain after its device and the kind of endpoint.
+    std::string name = fabric->traits().domain;
+    nics.push_back(name.ends_with("-rdm") ? name.substr(0, name.size() - 4) : name);
+  }
+  if (options.placement.workers == "auto") nics.push_back(way_to(node_address(options)).interface);
+  Placement placed = place_workers(options, nics, cpus_allowed());
+  spdlog::info("{}", placed.text);
+  return std::move(placed.workers);
+}
+
 /// A switch of the tests (tests/support/README.md), so it is no option of the configuration.
 bool audit_wanted() {
   const char* value = std::getenv("KEYFERRY_AUDIT_POOL");
@@ -199,8 +216,9 @@ Daemon::Daemon(const Options& options)
   engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabrics, no_fabric_reason_, memory_, metrics_);
   check_required(ordinary_options(options_, rdma_));
   const std::size_t workers = worker_count(options_);
-  gateway_ = std::make_unique<gateway::Gateway>(workers, worker_options(options_, rdma_, workers),
-                                                options_.limits.clients, *engine_, metrics_);
+  gateway::WorkerOptions worker = worker_options(options_, rdma_, workers);
+  worker.cpus = placed_cpus(options_, fabric_.get());
+  gateway_ = std::make_unique<gateway::Gateway>(workers, worker, options_.limits.clients, *engine_, metrics_);
 }
 
 Daemon::~Daemon() {

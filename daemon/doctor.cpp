@@ -30,13 +30,22 @@ Want want_of_provider(const Options& options, std::string_view asked_by) {
 
 Needs needs_of(const Options& options) {
   Needs needs;
+  needs.server = node_address(options).text();
+  if (uses_rdma(options)) {
+    needs.rdma = Want::kWhereThere;
+    if (options.upstream.transport == Transport::kRdma)
+      needs.rdma = options.upstream.require ? Want::kRequired : Want::kAsked;
+    needs.rdma_buffer = options.upstream.rdma_buffer;
+    needs.rdma_connections = options.limits.upstream_connections - options.transfer.lanes + options.limits.pinned_long +
+                             options.limits.pinned_short;
+    needs.server = HostPort{options.upstream.nodes.front().host, rdma_port(options)}.text();
+  }
   needs.efa = want_of_provider(options, "efa-direct");
   // Only auto leaves the choice to the daemon, and upstream.require takes it back.
   if (options.fabric.provider != "off")
     needs.fabric = options.fabric.provider != "auto" || options.upstream.require ? Want::kRequired : Want::kAsked;
   needs.pool = options.pool.size;
   needs.huge_pages = options.pool.huge_pages;
-  needs.server = node_address(options).text();
   return needs;
 }
 

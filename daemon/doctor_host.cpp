@@ -29,7 +29,8 @@ std::string rounded_text(std::uint64_t bytes) {
 }
 
 Check memlock(const Snapshot& seen, const Needs& needs) {
-  const std::uint64_t windows = needs.rdma_connections * (2 * needs.rdma_buffer + kRdmaQueues);
+  const bool rdma = std::ranges::any_of(seen.devices, [](const RdmaDevice& one) { return one.driver != "efa"; });
+  const std::uint64_t windows = rdma ? needs.rdma_connections * (2 * needs.rdma_buffer + kRdmaQueues) : 0;
   const std::uint64_t needed = needs.pool + windows;
   std::string need = "needs " + memory::size_text(needs.pool) + " for the pool";
   if (windows != 0) {

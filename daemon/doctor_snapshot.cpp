@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <netdb.h>
 #include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include <sstream>
 
 #include "base/fd.h"
+#include "daemon/network_way.h"
 #include "fabric/open.h"
 #include "upstream/rdma_probe.h"
 
@@ -181,32 +181,6 @@ void read_memory(const fs::path& meminfo, Snapshot& seen) {
   }
 }
 
-/// The address that packets to the server leave with; a datagram socket finds out without sending any.
-void find_source(const HostPort& node, Snapshot& seen) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int code = ::getaddrinfo(node.host.c_str(), std::to_string(node.port).c_str(), &hints, &found);
-  if (code != 0) {
-    seen.source_problem = node.host + ": " + ::gai_strerror(code);
-    return;
-  }
-  for (const addrinfo* one = found; one != nullptr && seen.source_address.empty(); one = one->ai_next) {
-    const base::Fd socket(::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_storage own{};
-    socklen_t length = sizeof own;
-    std::array<char, NI_MAXHOST> name{};
-    if (!socket || ::connect(socket.get(), one->ai_addr, one->ai_addrlen) != 0 ||
-        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0) {
-      seen.source_problem = node.host + ": " + std::strerror(errno);
-    } else if (::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, name.data(), name.size(), nullptr, 0,
-                             NI_NUMERICHOST) == 0) {
-      seen.source_address = name.data();
-    }
-  }
-  ::freeaddrinfo(found);
-}
-
 void open_and_close_fabric(const Options& options, Snapshot& seen) {
   if (options.fabric.provider == "off") return;
   fabric::FabricOptions fabric;
@@ -249,7 +223,9 @@ Snapshot examine_host(const Options& options, const std::string& process) {
       seen.verbs_problem = listed.error().message;
     }
   }
-  find_source(node_address(options), seen);
+  NetworkWay way = way_to(node_address(options));
+  seen.source_address = std::move(way.address);
+  seen.source_problem = std::move(way.problem);
   open_and_close_fabric(options, seen);
   return seen;
 }

@@ -135,6 +135,12 @@ struct LimitOptions {
   bool operator==(const LimitOptions&) const = default;
 };
 
+/// Where threads run: auto, none, or a list of CPUs ("0-3,8").
+struct PlacementOptions {
+  std::string workers;
+  bool operator==(const PlacementOptions&) const = default;
+};
+
 struct AdminOptions {
   /// Nothing: off.
   std::optional<HostPort> http;
@@ -160,6 +166,7 @@ struct Options {
   FabricOptions fabric;
   TransferOptions transfer;
   LimitOptions limits;
+  PlacementOptions placement;
   AdminOptions admin;
   LogOptions log;
   bool operator==(const Options&) const = default;

@@ -496,6 +496,16 @@ constexpr std::array kTable{
                .word = "0",
                .set = kSet<&Options::limits, &LimitOptions::drain>},
 
+    OptionInfo{.path = "placement", .type = kSection, .doc = "Which CPUs the threads use; see daemon/README.md."},
+    OptionInfo{.path = "placement.workers",
+               .type = kText,
+               .default_text = "auto",
+               .doc =
+                   "auto: workers stay on the NUMA node of the NIC, where there are several and it is known. none: any "
+                   "CPU. A list, \"0-3,8\": worker n has the n-th of these CPUs for itself, and over RDMA the "
+                   "completion vector of that CPU's number.",
+               .set = kSet<&Options::placement, &PlacementOptions::workers>},
+
     OptionInfo{.path = "admin", .type = kSection, .doc = "For operators."},
     OptionInfo{.path = "admin.http",
                .type = kAddress,

@@ -1,7 +1,10 @@
 #include "gateway/worker.h"
 
+#include <sched.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
+#include <cstring>
 #include <future>
 
 #include "base/stream.h"
@@ -109,13 +112,30 @@ class Worker::ServerProbe final : public upstream::ReplySink {
 
 namespace {
 
+/// The CPUs of one worker; empty: any.
+std::vector<unsigned> cpus_of(const WorkerOptions& options, std::size_t index) {
+  return index < options.cpus.size() ? options.cpus[index] : std::vector<unsigned>{};
+}
+
 // What a worker adds of its own: its books of bytes, and a completion vector of the RDMA device, so that workers do not
-// share an interrupt.
-upstream::ConnectOptions for_worker(upstream::ConnectOptions connect, const upstream::Traffic& traffic,
-                                    std::size_t index) {
+// share an interrupt. That of a worker with a CPU for itself bears the CPU's number: the interrupt that is pinned
+// there.
+upstream::ConnectOptions for_worker(const WorkerOptions& options, const upstream::Traffic& traffic, std::size_t index) {
+  upstream::ConnectOptions connect = options.connect;
   connect.traffic = traffic;
-  if (connect.rdma) connect.rdma->settings.completion_vector += static_cast<unsigned>(index);
+  const std::vector<unsigned> cpus = cpus_of(options, index);
+  if (connect.rdma)
+    connect.rdma->settings.completion_vector += cpus.size() == 1 ? cpus.front() : static_cast<unsigned>(index);
   return connect;
+}
+
+void stay_on(const std::vector<unsigned>& cpus) {
+  if (cpus.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const unsigned cpu : cpus) CPU_SET(cpu, &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0)
+    spdlog::warn("a worker can't be placed on its CPUs (placement.workers): {}", std::strerror(errno));
 }
 
 }  // namespace
@@ -124,7 +144,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
     : index_(index),
       options_(std::move(options)),
       metrics_(metrics.add_shard(), options_.gateway),
-      connect_(for_worker(options_.connect, metrics_.traffic, index)),
+      connect_(for_worker(options_, metrics_.traffic, index)),
       channels_(loop_, connect_, options_.connections),
       bulk_(loop_, connect_, options_.bulk_connections),
       pinned_short_(loop_, for_one_client(connect_),
@@ -147,7 +167,10 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
           metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
                                {options_.gateway.node, options_.gateway.transport, "pinned_idle"})) {
   loop_.post([this] { start(); });
-  thread_ = std::thread([this] { loop_.run("kf-worker-" + std::to_string(index_)); });
+  thread_ = std::thread([this] {
+    stay_on(cpus_of(options_, index_));
+    loop_.run("kf-worker-" + std::to_string(index_));
+  });
 }
 
 Worker::~Worker() {

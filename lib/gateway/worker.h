@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/loop.h"
@@ -26,6 +27,8 @@ struct WorkerOptions {
   std::size_t pinned_short = 128;
   std::size_t pinned_long = 1024;
   base::Duration pin_wait = std::chrono::seconds(5);
+  /// CPUs that each worker's thread may run on, by its index; empty: those of the process.
+  std::vector<std::vector<unsigned>> cpus;
   /// All workers' clients: copies of these options share it.
   std::shared_ptr<ClientDirectory> directory = std::make_shared<ClientDirectory>();
 };

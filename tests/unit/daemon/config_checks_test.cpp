@@ -23,6 +23,13 @@ TEST(ConfigChecks, TheDefaultsKeepEveryRule) {
   EXPECT_TRUE(check_options(default_options()).empty());
 }
 
+TEST(ConfigChecks, WorkersAreOnNoCpusThatAreNoList) {
+  EXPECT_EQ(mistakes("placement: {workers: 4-2}\n"),
+            "k.yaml:1: placement.workers: \"4-2\" is neither auto nor none nor a list of CPUs like 0-3,8");
+  EXPECT_EQ(mistakes("placement: {workers: none}\n"), "");
+  EXPECT_EQ(mistakes("placement: {workers: 3}\n"), "");
+}
+
 TEST(ConfigChecks, A256thOfTheLargestValueMustFitIntoARegion) {
   EXPECT_EQ(mistakes("pool:\n  region: 1MiB\n"),
             "k.yaml:2: pool.region: 256 regions of 1MiB hold 256MiB, less than limits.value_max, 512MiB; the region "

@@ -62,5 +62,14 @@ TEST(DefaultWorkerCount, IsOneToFour) {
   EXPECT_LE(default_worker_count(), kMostAutomaticWorkers);
 }
 
+TEST(CpuLists, AreReadAndWrittenAsTasksetDoes) {
+  EXPECT_EQ(parse_cpu_list("3"), (std::vector<unsigned>{3}));
+  EXPECT_EQ(parse_cpu_list("0-2,8,10-11"), (std::vector<unsigned>{0, 1, 2, 8, 10, 11}));
+  for (const char* wrong : {"", "a", "1-", "-1", "2-1", "1,", ",1", "1 ", "1--2", "99999", "0-99999999999"})
+    EXPECT_EQ(parse_cpu_list(wrong), std::nullopt) << wrong;
+  EXPECT_EQ(cpu_list_text({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
+  EXPECT_EQ(cpu_list_text({}), "");
+}
+
 }  // namespace
 }  // namespace keyferry::daemon

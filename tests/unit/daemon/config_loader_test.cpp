@@ -79,6 +79,7 @@ limits:
   pin_wait: 4s
   client_idle: 4m
   drain: 0
+placement: {workers: "2-3"}
 admin: {http: off}
 log: {level: debug, format: json}
 )",
@@ -101,6 +102,7 @@ log: {level: debug, format: json}
   wanted.transfer = {1U << 20,       4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways, {"model:", "x"},
                      {"kv:", "a b:"}};
   wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 9, 8, 4s, 4min, base::Duration(0)};
+  wanted.placement = {"2-3"};
   wanted.admin = {std::nullopt};
   wanted.log = {"debug", "json"};
   EXPECT_EQ(options, wanted);

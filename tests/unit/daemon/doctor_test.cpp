@@ -213,6 +213,12 @@ TEST(Doctor, R69_MemlockCountsThePoolAndTheWindowsAndNamesEverySetting) {
   EXPECT_EQ(named(examine(seen, all_required()), "memlock").verdict, Verdict::kOk);
 }
 
+TEST(Doctor, WindowsAreCountedOnlyWhereADeviceCouldHaveThem) {
+  Snapshot seen = good_host();
+  seen.devices.front().driver = "efa";
+  EXPECT_THAT(named(examine(seen, wanting(Want::kWhereThere)), "memlock").text, Not(HasSubstr("over RDMA")));
+}
+
 TEST(Doctor, MemoryOfTheControlGroupAndOfTheMachineBoundThePool) {
   Snapshot seen = good_host();
   seen.cgroup_limit = memory::MemoryLimit{4 * kGiB, "/sys/fs/cgroup/memory.max"};
@@ -264,6 +270,17 @@ TEST(Doctor, NeedsFollowTheConfiguration) {
   EXPECT_EQ(needs.fabric, Want::kRequired);
   EXPECT_EQ(needs.pool, 8 * kGiB);
   EXPECT_EQ(needs_of(parse_options("fabric: {provider: off}\n", "test")).fabric, Want::kNo);
+  EXPECT_EQ(needs_of(default_options()).rdma, Want::kWhereThere);
+  EXPECT_EQ(needs_of(parse_options("upstream: {transport: tcp}\n", "test")).rdma, Want::kNo);
+  EXPECT_EQ(needs_of(parse_options("upstream: {tls: {}}\n", "test")).rdma, Want::kNo);
+  EXPECT_EQ(needs_of(parse_options("upstream: {transport: rdma}\n", "test")).rdma, Want::kAsked);
+  const Needs rdma = needs_of(parse_options(
+      "upstream: {transport: rdma, require: true, rdma_buffer: 2MiB, nodes: [{host: h, port: 1, rdma_port: 2}]}\n",
+      "test"));
+  EXPECT_EQ(rdma.rdma, Want::kRequired);
+  EXPECT_EQ(rdma.rdma_buffer, 2 * kMiB);
+  EXPECT_EQ(rdma.rdma_connections, 64U - 8U + 1024U + 128U);
+  EXPECT_EQ(rdma.server, "h:2");
 }
 
 }  // namespace

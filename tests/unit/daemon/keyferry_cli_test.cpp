@@ -102,12 +102,12 @@ TEST(KeyferryCli, StatSaysWhyThereIsNothingToShow) {
 }
 
 TEST(KeyferryCli, WrongUseIsExitTwoAndHelpNamesOnlyWhatThereIs) {
-  for (const char* wrong : {"", "drain", "check-config", "stat --bogus", "version extra"})
+  for (const char* wrong : {"", "drain", "check-config", "stat --bogus", "version extra", "doctor --pid x"})
     EXPECT_EQ(keyferry(wrong).exit, 2) << wrong;
   const Outcome help = keyferry("--help");
   EXPECT_EQ(help.exit, 0);
-  EXPECT_THAT(help.text, HasSubstr("check-config"));
-  for (const char* later : {"doctor", "bench", "drain"}) EXPECT_THAT(help.text, Not(HasSubstr(later)));
+  for (const char* there : {"check-config", "doctor"}) EXPECT_THAT(help.text, HasSubstr(there));
+  for (const char* later : {"bench", "drain"}) EXPECT_THAT(help.text, Not(HasSubstr(later)));
 }
 
 }  // namespace
