@@ -4,7 +4,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
+#include <cstddef>
+#include <cstring>
 #include <stdexcept>
 
 #include "base/asio_stream.h"
@@ -17,6 +20,28 @@ bool is_end_of_stream(const std::error_code& error) {
   return error == std::error_code(boost::system::error_code(asio::error::eof));
 }
 
+namespace {
+
+std::string host_and_port(const sockaddr_storage& address, socklen_t length) {
+  asio::ip::tcp::endpoint endpoint;
+  endpoint.resize(length);
+  std::memcpy(endpoint.data(), &address, length);
+  const std::string host = endpoint.address().to_string();
+  return (address.ss_family == AF_INET6 ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
+}
+
+}  // namespace
+
+std::string local_address(const Fd& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  if (address.ss_family == AF_INET || address.ss_family == AF_INET6) return host_and_port(address, length);
+  if (address.ss_family != AF_UNIX || length <= offsetof(sockaddr_un, sun_path)) return {};
+  const auto& path = reinterpret_cast<const sockaddr_un&>(address).sun_path;
+  return {path, ::strnlen(path, length - offsetof(sockaddr_un, sun_path))};
+}
+
 WatchedSocket watch_socket(Loop& loop, Fd socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
@@ -27,11 +52,7 @@ WatchedSocket watch_socket(Loop& loop, Fd socket) {
   if (family == AF_INET || family == AF_INET6) {
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    asio::ip::tcp::endpoint endpoint;
-    endpoint.resize(length);
-    std::memcpy(endpoint.data(), &address, length);
-    const std::string host = endpoint.address().to_string();
-    watched.peer = (family == AF_INET6 ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
+    watched.peer = host_and_port(address, length);
   }
   watched.socket = std::make_shared<StreamSocket>(loop.context());
   boost::system::error_code error;

@@ -39,6 +39,10 @@ class Stream {
 /// True for the error a handler gets when the peer has closed its side in order.
 bool is_end_of_stream(const std::error_code& error);
 
+/// The address that a socket is bound to: 127.0.0.1:6379, [::1]:6379, the path of a Unix socket; empty if it can't be
+/// told.
+std::string local_address(const Fd& socket);
+
 /// Takes over a connected TCP or Unix socket. Throws std::runtime_error if the loop can't watch it.
 std::unique_ptr<Stream> adopt_socket(Loop& loop, Fd socket);
 

@@ -1,22 +1,24 @@
 #include "gateway/client_directory.h"
 
+#include <utility>
+
 namespace keyferry::gateway {
 
-void ClientDirectory::enter(const ClientFacts& facts, std::function<void()> kill) {
+void ClientDirectory::enter(const ClientFacts& facts, Kill kill) {
   const std::lock_guard lock(mutex_);
-  clients_[facts.id] = {facts, std::move(kill), 0};
+  clients_[facts.id] = {{facts, 0}, std::move(kill)};
 }
 
 void ClientDirectory::update(const ClientFacts& facts) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = clients_.find(facts.id); found != clients_.end()) found->second.facts = facts;
+  if (const auto found = clients_.find(facts.id); found != clients_.end()) found->second.client.facts = facts;
 }
 
 void ClientDirectory::remove(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  by_server_id_.erase(found->second.server_id);
+  by_server_id_.erase(found->second.client.server_id);
   clients_.erase(found);
 }
 
@@ -24,8 +26,8 @@ void ClientDirectory::pinned(std::uint64_t id, std::uint64_t server_id) {
   const std::lock_guard lock(mutex_);
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  by_server_id_.erase(found->second.server_id);
-  found->second.server_id = server_id;
+  by_server_id_.erase(found->second.client.server_id);
+  found->second.client.server_id = server_id;
   if (server_id != 0) by_server_id_[server_id] = id;
 }
 
@@ -33,7 +35,7 @@ std::optional<std::uint64_t> ClientDirectory::server_id(std::uint64_t id) const 
   const std::lock_guard lock(mutex_);
   const auto found = clients_.find(id);
   if (found == clients_.end()) return std::nullopt;
-  return found->second.server_id;
+  return found->second.client.server_id;
 }
 
 std::uint64_t ClientDirectory::client_of(std::uint64_t server_id) const {
@@ -42,21 +44,26 @@ std::uint64_t ClientDirectory::client_of(std::uint64_t server_id) const {
   return found == by_server_id_.end() ? 0 : found->second;
 }
 
-bool ClientDirectory::kill(std::uint64_t id) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = clients_.find(id);
-  if (found == clients_.end()) return false;
-  found->second.kill();
+bool ClientDirectory::kill(std::uint64_t id, std::function<void()> done) {
+  Kill kill;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return false;
+    kill = std::move(found->second.kill);
+    by_server_id_.erase(found->second.client.server_id);
+    clients_.erase(found);
+  }
+  kill(std::move(done));
   return true;
 }
 
-std::vector<ClientFacts> ClientDirectory::without_connection() const {
+std::vector<ListedClient> ClientDirectory::all() const {
   const std::lock_guard lock(mutex_);
-  std::vector<ClientFacts> facts;
-  for (const auto& [id, entry] : clients_) {
-    if (entry.server_id == 0) facts.push_back(entry.facts);
-  }
-  return facts;
+  std::vector<ListedClient> all;
+  all.reserve(clients_.size());
+  for (const auto& [id, entry] : clients_) all.push_back(entry.client);
+  return all;
 }
 
 }  // namespace keyferry::gateway

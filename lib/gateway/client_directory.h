@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,17 +14,44 @@
 
 namespace keyferry::gateway {
 
-/// What CLIENT LIST tells of a local client that has no connection of its own.
+struct CommandRow;
+
+/// What CLIENT LIST tells of a client's doings. The client's worker writes, any worker reads; each number stands for
+/// itself, so relaxed order is enough.
+struct ClientActivity {
+  std::atomic<base::TimePoint> last{base::Clock::steady().now()};
+  /// The command begun last; null if the table does not know it, or before the first.
+  std::atomic<const CommandRow*> command{nullptr};
+  std::atomic<std::uint64_t> bytes_in{0};
+  std::atomic<std::uint64_t> bytes_out{0};
+  std::atomic<std::uint64_t> commands{0};
+};
+
+/// What the gateway knows of a local client, for CLIENT LIST.
 struct ClientFacts {
   std::uint64_t id = 0;
+  /// host:port, for a Unix socket its path and :0, as the server has it; where the client came from and to.
   std::string address;
+  std::string local_address;
+  bool unix_socket = false;
+  /// It knows itself by the server's id of its connection, which it keeps for life.
+  bool dedicated = false;
   std::string name;
   std::string library_name;
   std::string library_version;
   std::string user;
   int database = 0;
   int protocol = 2;
+  /// Whom it sends invalidations to (CLIENT TRACKING with REDIRECT): the gateway's id, also of one that is gone.
+  std::uint64_t redirect = 0;
   base::TimePoint since{};
+  std::shared_ptr<const ClientActivity> activity{};
+};
+
+/// A client, and the server's id of the connection of its own; 0 if it has none now.
+struct ListedClient {
+  ClientFacts facts;
+  std::uint64_t server_id = 0;
 };
 
 /// All local clients of the gateway and, while they have one, the server's id of the connection of their own: ids that
@@ -31,8 +60,11 @@ struct ClientFacts {
 /// name or gets a connection of its own, never for an ordinary command.
 class ClientDirectory {
  public:
-  /// Enters a client, or what has changed about it. `kill` ends the client; called from any thread.
-  void enter(const ClientFacts& facts, std::function<void()> kill);
+  /// Ends a client and then calls `done`, on the client's own thread. Itself called from any thread.
+  using Kill = std::function<void(std::function<void()> done)>;
+
+  /// Enters a client, or what has changed about it.
+  void enter(const ClientFacts& facts, Kill kill);
   void update(const ClientFacts& facts);
   void remove(std::uint64_t id);
   /// 0: it has none any more.
@@ -42,16 +74,15 @@ class ClientDirectory {
   std::optional<std::uint64_t> server_id(std::uint64_t id) const;
   /// 0: the connection is nobody's.
   std::uint64_t client_of(std::uint64_t server_id) const;
-  /// False: no such client.
-  bool kill(std::uint64_t id) const;
-  /// Those without a connection of their own, by id.
-  std::vector<ClientFacts> without_connection() const;
+  /// The client is on no list any more, and `done` is called when it has ended. False: no such client, and no call.
+  bool kill(std::uint64_t id, std::function<void()> done);
+  /// All, by id.
+  std::vector<ListedClient> all() const;
 
  private:
   struct Entry {
-    ClientFacts facts;
-    std::function<void()> kill;
-    std::uint64_t server_id = 0;
+    ListedClient client;
+    Kill kill;
   };
 
   mutable std::mutex mutex_;

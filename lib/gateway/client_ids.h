@@ -1,44 +1,41 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gateway/client_directory.h"
-#include "resp/protocol.h"
 
 namespace keyferry::gateway {
 
-/// What becomes of CLIENT LIST, INFO, KILL, UNBLOCK on a shared listener.
-struct ClientsPlan {
-  enum class Way : std::uint8_t {
-    /// Goes to the server as `args`.
-    kForward,
-    /// As kForward, and the reply is a list: translate_client_list() with `more`.
-    kList,
-    /// KILL of a client without a connection of its own: ClientDirectory::kill(), the reply is 1.
-    kKillHere,
-    /// It would show or end connections that clients share.
-    kRefuse
-  };
-  Way way = Way::kRefuse;
-  std::vector<std::string> args;
-  /// Lines of clients that the server does not know.
-  std::string more;
-  std::uint64_t id = 0;
-};
+/// A whole number without a sign, as ids are written.
+std::optional<std::uint64_t> id_of(std::string_view text);
 
-/// `self`: the client that asks, which has a connection of its own by now, or will have.
-ClientsPlan plan_clients(std::span<const std::string_view> args, const ClientDirectory& directory, std::uint64_t self);
+/// The server's id in place of the gateway's; one that nobody has for a client without a connection of its own. What is
+/// no number stays for the server to refuse.
+std::string server_id_text(std::string_view text, const ClientDirectory& directory);
 
-/// CLIENT TRACKING with REDIRECT, for the server: the id in it is the gateway's, that of a client that has a connection
-/// of its own (a subscriber). Empty: it is sent as it is.
-std::vector<std::string> redirect_args(std::span<const std::string_view> args, const ClientDirectory& directory);
+/// CLIENT TRACKING with REDIRECT: where the id stands among the arguments, which for the server is that of the
+/// connection of a client that has one (a subscriber).
+std::optional<std::size_t> redirect_place(std::span<const std::string_view> args);
 
-/// The server's reply with the gateway's ids, without the connections that clients share.
-std::string translate_client_list(std::string_view reply, std::string_view more, const ClientDirectory& directory,
-                                  resp::Protocol protocol);
+/// CLIENT KILL where the server is to carry it out (in a transaction, on a dedicated listener): with the ids of the
+/// connections that local clients have for themselves, so that it ends no other. `directory`'s ids are translated
+/// unless the listener is `dedicated`, where they are the server's. The old form, with an address alone, stays.
+std::vector<std::string> confined_kill(std::span<const std::string_view> args, const ClientDirectory& directory,
+                                       bool dedicated);
+
+/// A reply or push with `id` in place of the number above 0 behind the first `mark` in it, if it has one.
+std::string with_id(std::string bytes, std::string_view mark, std::uint64_t id);
+
+/// What stands in front of the id in HELLO's reply, in CLIENT GETREDIR's, in CLIENT TRACKINGINFO's and in the push
+/// tracking-redir-broken.
+inline constexpr std::string_view kHelloId = "$2\r\nid\r\n:";
+inline constexpr std::string_view kGetRedirId = ":";
+inline constexpr std::string_view kTrackingInfoId = "$8\r\nredirect\r\n:";
+inline constexpr std::string_view kBrokenRedirId = ">2\r\n$21\r\ntracking-redir-broken\r\n:";
 
 }  // namespace keyferry::gateway

@@ -116,7 +116,10 @@ std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std
 }
 
 Route classify(std::span<const std::string_view> args) {
-  const Row* row = find_command(args);
+  return classify(find_command(args), args);
+}
+
+Route classify(const Row* row, std::span<const std::string_view> args) {
   if (row == nullptr) return Route::kOrdinary;
   if (row->name == "XREAD" || row->name == "XREADGROUP")
     return reads_blocking(args) ? Route::kBlocking : Route::kOrdinary;
@@ -124,16 +127,6 @@ Route classify(std::span<const std::string_view> args) {
   // A subcommand that this table's server does not have: an error, or something new for its connection.
   if (row->name == "CLIENT" && args.size() > 1) return Route::kAlone;
   return row->route;
-}
-
-std::string_view refusal_of(Route route) {
-  if (route == Route::kRdma) {
-    return "ERR keyferry: BLOB.RDMA_* names memory of the caller, which a socket client has not registered here; use "
-           "BLOB.TCP_SET and BLOB.TCP_GET, large values then travel by RDMA from the gateway's pool";
-  }
-  return "ERR keyferry: clients share connections to the server here, so CLIENT LIST takes ID and TYPE, and CLIENT "
-         "KILL "
-         "takes ID alone; use others on the server directly or through a listener with upstream: dedicated";
 }
 
 }  // namespace keyferry::gateway

@@ -18,6 +18,9 @@ enum class Route : std::uint8_t {
   kBlobGet,
   /// On a connection of its own for this one command: it may run long, or must not wait behind what others wait for.
   kAlone,
+  /// As kAlone, whatever the client's database is, as nothing may hold it up: SCRIPT KILL, FUNCTION KILL, CLIENT
+  /// UNPAUSE.
+  kControl,
   /// SELECT, AUTH, HELLO with AUTH: as kAlone, and from its reply on the client is served by another pool (R54).
   kIdentity,
   /// On a connection of its own until its reply, which may take for ever (R23).
@@ -70,9 +73,13 @@ std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std
 /// Decides by name and arguments. What the table does not know is ordinary: arity, unknown commands and ACL are the
 /// server's to judge. Only the arguments that are given are looked at, so the name alone is enough for most.
 Route classify(std::span<const std::string_view> args);
+/// The same for a row that find_command() gave.
+Route classify(const CommandRow* row, std::span<const std::string_view> args);
 
-/// For kRdma and kClients: the whole error text, starting with its code.
-std::string_view refusal_of(Route route);
+/// For Route::kRdma: the whole error text, starting with its code.
+inline constexpr std::string_view kRdmaRefusal =
+    "ERR keyferry: BLOB.RDMA_* names memory of the caller, which a socket client has not registered here; use "
+    "BLOB.TCP_SET and BLOB.TCP_GET, large values then travel by RDMA from the gateway's pool";
 
 /// True if both are equal, ASCII letters in any case. `upper` must be upper case.
 bool equals_upper(std::string_view text, std::string_view upper);

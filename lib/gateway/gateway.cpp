@@ -44,7 +44,7 @@ void Gateway::place(base::Fd socket, std::string_view transport, bool dedicated,
   }
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
-  (*least)->adopt(std::move(socket), {next_id_++, transport, dedicated}, tls);
+  (*least)->adopt(std::move(socket), {.id = next_id_++, .transport = transport, .dedicated = dedicated}, tls);
 }
 
 std::size_t Gateway::clients() const {

@@ -36,66 +36,6 @@ bool is_clean_name(std::string_view name) {
 
 constexpr std::string_view kDirtyName = "ERR Client names cannot contain spaces, newlines or special characters.";
 
-void ping(Session& session, Args args, SlotTag tag) {
-  if (args.size() > 2) return session.reply_error(tag, wrong_arity("ping"));
-  std::string bytes;
-  if (args.size() == 2) {
-    resp::append_bulk(bytes, args[1]);
-  } else {
-    bytes = "+PONG\r\n";
-  }
-  answer(session, tag, bytes);
-}
-
-void hello_reply(Session& session, SlotTag tag) {
-  const Session::ClientState& client = session.client();
-  std::string bytes;
-  resp::append_map_header(bytes, client.protocol, 7);
-  resp::append_bulk(bytes, "server");
-  resp::append_bulk(bytes, "valkey");
-  resp::append_bulk(bytes, "version");
-  resp::append_bulk(bytes, session.worker().server_version);
-  resp::append_bulk(bytes, "proto");
-  resp::append_integer(bytes, static_cast<int>(client.protocol));
-  resp::append_bulk(bytes, "id");
-  resp::append_integer(bytes, static_cast<std::int64_t>(client.id));
-  resp::append_bulk(bytes, "mode");
-  resp::append_bulk(bytes, "standalone");
-  resp::append_bulk(bytes, "role");
-  resp::append_bulk(bytes, "master");
-  resp::append_bulk(bytes, "modules");
-  resp::append_array_header(bytes, 0);
-  answer(session, tag, bytes);
-}
-
-/// All options are judged before anything changes, as the server does (R6).
-void hello(Session& session, Args args, SlotTag tag) {
-  Session::ClientState& client = session.client();
-  resp::Protocol protocol = client.protocol;
-  if (args.size() > 1) {
-    int version = 0;
-    const auto parsed = std::from_chars(args[1].data(), args[1].data() + args[1].size(), version);
-    if (parsed.ec != std::errc() || parsed.ptr != args[1].data() + args[1].size()) {
-      return session.reply_error(tag, "ERR Protocol version is not an integer or out of range");
-    }
-    if (version != 2 && version != 3) return session.reply_error(tag, "NOPROTO unsupported protocol version");
-    protocol = static_cast<resp::Protocol>(version);
-  }
-  std::string_view name = client.name;
-  for (std::size_t i = 2; i < args.size();) {
-    if (equals_upper(args[i], "SETNAME") && i + 1 < args.size()) {
-      name = args[i + 1];
-      if (!is_clean_name(name)) return session.reply_error(tag, kDirtyName);
-      i += 2;
-    } else {
-      return session.reply_error(tag, "ERR Syntax error in HELLO option '" + std::string(args[i]) + "'");
-    }
-  }
-  client.protocol = protocol;
-  client.name.assign(name);
-  hello_reply(session, tag);
-}
-
 void client_setinfo(Session& session, Args args, SlotTag tag) {
   if (args.size() != 4) return session.reply_error(tag, wrong_arity("client|setinfo"));
   const bool library_name = equals_upper(args[2], "LIB-NAME");
@@ -110,16 +50,6 @@ void client_setinfo(Session& session, Args args, SlotTag tag) {
   answer_ok(session, tag);
 }
 
-void client_getname(Session& session, SlotTag tag) {
-  std::string bytes;
-  if (session.client().name.empty()) {
-    resp::append_null(bytes, session.client().protocol);
-  } else {
-    resp::append_bulk(bytes, session.client().name);
-  }
-  answer(session, tag, bytes);
-}
-
 void client_command(Session& session, Args args, SlotTag tag) {
   const std::string_view sub = args[1];
   if (equals_upper(sub, "SETINFO")) return client_setinfo(session, args, tag);
@@ -131,7 +61,7 @@ void client_command(Session& session, Args args, SlotTag tag) {
   }
   if (equals_upper(sub, "GETNAME")) {
     if (args.size() != 2) return session.reply_error(tag, wrong_arity("client|getname"));
-    return client_getname(session, tag);
+    return answer(session, tag, name_reply(session));
   }
   // ID: the one left in the table.
   if (args.size() != 2) return session.reply_error(tag, wrong_arity("client|id"));
@@ -142,6 +72,45 @@ void client_command(Session& session, Args args, SlotTag tag) {
 
 }  // namespace
 
+Hello judge_hello(const Session::ClientState& client, Args args) {
+  Hello hello{.refusal = {}, .protocol = client.protocol, .name = client.name};
+  if (args.size() > 1) {
+    int version = 0;
+    const auto parsed = std::from_chars(args[1].data(), args[1].data() + args[1].size(), version);
+    if (parsed.ec != std::errc() || parsed.ptr != args[1].data() + args[1].size()) {
+      hello.refusal = "ERR Protocol version is not an integer or out of range";
+      return hello;
+    }
+    if (version != 2 && version != 3) {
+      hello.refusal = "NOPROTO unsupported protocol version";
+      return hello;
+    }
+    hello.protocol = static_cast<resp::Protocol>(version);
+  }
+  for (std::size_t i = 2; i < args.size(); i += 2) {
+    if (!equals_upper(args[i], "SETNAME") || i + 1 == args.size()) {
+      hello.refusal = "ERR Syntax error in HELLO option '" + std::string(args[i]) + "'";
+      return hello;
+    }
+    hello.name = args[i + 1];
+    if (!is_clean_name(hello.name)) {
+      hello.refusal = kDirtyName;
+      return hello;
+    }
+  }
+  return hello;
+}
+
+std::string name_reply(Session& session) {
+  std::string bytes;
+  if (session.client().name.empty()) {
+    resp::append_null(bytes, session.client().protocol);
+  } else {
+    resp::append_bulk(bytes, session.client().name);
+  }
+  return bytes;
+}
+
 void reset_client(Session& session) {
   session.client().protocol = resp::Protocol::kResp2;
   session.client().identity = {};
@@ -150,8 +119,6 @@ void reset_client(Session& session) {
 
 void run_local(Session& session, Args args, SlotTag tag) {
   const std::string_view name = args.front();
-  if (equals_upper(name, "PING")) return ping(session, args, tag);
-  if (equals_upper(name, "HELLO")) return hello(session, args, tag);
   if (equals_upper(name, "CLIENT")) return client_command(session, args, tag);
   if (equals_upper(name, "RESET")) {
     if (args.size() != 1) return session.reply_error(tag, wrong_arity("reset"));

@@ -17,7 +17,7 @@ constexpr std::size_t kHead = 24;
 
 }  // namespace
 
-Pin::Pin(Session& session, Kind kind) : session_(session), kind_(kind) {}
+Pin::Pin(Session& session, Kind kind, bool control) : session_(session), kind_(kind), control_(control) {}
 Pin::~Pin() = default;
 
 upstream::LendingPool& Pin::pool() const {
@@ -27,7 +27,9 @@ upstream::LendingPool& Pin::pool() const {
 
 void Pin::acquire() {
   const Session::ClientState& client = session_.client();
-  pool().borrow(client.identity, client.protocol, [self = shared_from_this(), its_pool = &pool()](auto connection) {
+  upstream::Identity identity = client.identity;
+  if (control_) identity.database = 0;
+  pool().borrow(identity, client.protocol, [self = shared_from_this(), its_pool = &pool()](auto connection) {
     if (self->state_ != State::kOver) return self->on_connection(std::move(connection));
     // The client went away while it waited: nothing was sent.
     if (connection) its_pool->give_back(std::move(*connection));
@@ -55,14 +57,8 @@ bool Pin::promote() {
   return true;
 }
 
-void Pin::send(std::string_view command, SlotTag tag, PinEffect effect, base::Task then) {
-  owed_.push_back({tag, effect, std::move(then), {}});
-  append(command);
-  receive();
-}
-
-void Pin::send_list(std::string_view command, SlotTag tag, std::string more) {
-  owed_.push_back({tag, PinEffect::kClientList, {}, std::move(more)});
+void Pin::send(std::string_view command, SlotTag tag, PinPlan plan) {
+  owed_.push_back({tag, std::move(plan)});
   append(command);
   receive();
 }
@@ -82,7 +78,8 @@ bool Pin::room() const {
 }
 
 bool Pin::blocked() const {
-  return std::any_of(owed_.begin(), owed_.end(), [](const Sent& sent) { return sent.effect == PinEffect::kBlocking; });
+  return std::any_of(owed_.begin(), owed_.end(),
+                     [](const Sent& sent) { return sent.plan.effect == PinEffect::kBlocking; });
 }
 
 void Pin::flush() {
@@ -138,7 +135,7 @@ void Pin::take_bytes(std::string_view bytes) {
       return lost("the server sent a reply that nobody asked for");
     if (state_ != State::kReady) return;
   }
-  if (session_.queued() > session_.worker().options.client_buffer)
+  if (session_.queued() + whole_.size() > session_.worker().options.client_buffer)
     return session_.close("it does not take its replies: more than limits.client_buffer are queued");
   if (!owed_.empty() || begun_ || !push_.empty()) return receive();
   if (releasable() && session_.release_pin()) return;
@@ -159,14 +156,15 @@ bool Pin::deliver(std::string_view piece, bool last) {
   }
   if (scanner_.type() == '>') {
     push_.append(piece);
-    if (last) session_.push(std::exchange(push_, {}));
+    if (last) session_.push(with_id(std::exchange(push_, {}), kBrokenRedirId, session_.client().redirect));
     return true;
   }
   if (owed_.empty()) return false;
   if (head_.size() < kHead) head_.append(piece.substr(0, kHead - head_.size()));
-  if (owed_.front().effect == PinEffect::kClientList) {
-    deliver_list(piece, last);
-  } else if (owed_.front().effect != PinEffect::kSilent) {
+  if (holds_reply()) {
+    whole_.append(piece);
+    if (last) deliver_whole();
+  } else if (owed_.front().plan.effect != PinEffect::kSilent) {
     session_.reply(owed_.front().tag, piece);
     begun_ = !last;
   }
@@ -178,53 +176,98 @@ bool Pin::deliver(std::string_view piece, bool last) {
   return true;
 }
 
-void Pin::deliver_list(std::string_view piece, bool last) {
-  list_.append(piece);
-  if (!last) return;
-  session_.reply(owed_.front().tag, translate_client_list(std::exchange(list_, {}), owed_.front().more,
-                                                          session_.worker().directory, session_.client().protocol));
+bool Pin::holds_reply() const {
+  const PinPlan& plan = owed_.front().plan;
+  return bool(plan.answer) || bool(plan.rewrite) || (plan.effect == PinEffect::kExec && !in_exec_.empty());
+}
+
+void Pin::deliver_whole() {
+  Sent& sent = owed_.front();
+  std::string whole = std::exchange(whole_, {});
+  if (sent.plan.answer) return sent.plan.answer(whole);
+  if (sent.plan.effect == PinEffect::kExec) {
+    whole = executed(std::move(whole));
+  } else if (!whole.starts_with("+QUEUED")) {
+    whole = sent.plan.rewrite(std::move(whole));
+  }
+  session_.reply(sent.tag, whole);
+}
+
+/// EXEC's reply: each part is what its command would have been answered with, and takes effect now, as all have run.
+std::string Pin::executed(std::string reply) {
+  if (!reply.starts_with('*')) return reply;
+  const std::size_t header = reply.find('\n') + 1;
+  std::string rewritten = reply.substr(0, header);
+  std::string_view rest = std::string_view(reply).substr(header);
+  resp::ReplyScanner parts{resp::ReplyLimits{.max_depth = 16384}};
+  auto next = in_exec_.begin();
+  for (std::size_t place = 0; !rest.empty(); ++place) {
+    std::string part(rest.substr(0, parts.scan(rest).consumed));
+    rest.remove_prefix(part.size());
+    if (next != in_exec_.end() && next->place == place) {
+      const bool error = part.starts_with('-') || part.starts_with('!');
+      if (next->plan.rewrite) part = next->plan.rewrite(std::move(part));
+      if (next->plan.then && !error) next->plan.then();
+      ++next;
+    }
+    rewritten += part;
+  }
+  return rewritten;
 }
 
 void Pin::replied(Sent sent) {
   const bool error = head_.starts_with('-') || head_.starts_with('!');
   const bool queued = head_.starts_with("+QUEUED");
-  switch (sent.effect) {
+  if (queued) {
+    if (sent.plan.effect == PinEffect::kChanges) soiled_ = true;
+    if (sent.plan.then || sent.plan.rewrite) in_exec_.push_back({queued_, std::move(sent.plan)});
+    ++queued_;
+  } else if (!error) {
+    follow(sent.plan);
+  } else if (sent.plan.effect == PinEffect::kExec) {
+    // Refused for another reason (arity, ACL) the transaction is still open.
+    if (head_.starts_with("-EXECABORT")) in_multi_ = watching_ = false;
+    if (head_.starts_with("-ERR EXEC without")) in_multi_ = false;
+  } else if (sent.plan.effect == PinEffect::kChanges || sent.plan.effect == PinEffect::kReset) {
+    soiled_ = true;
+  }
+  if (!in_multi_) {
+    queued_ = 0;
+    in_exec_.clear();
+  }
+  const bool answered_elsewhere = sent.plan.effect == PinEffect::kSilent || sent.plan.answer;
+  if (!answered_elsewhere) session_.finish_reply(sent.tag);
+}
+
+/// A command was done.
+void Pin::follow(PinPlan& plan) {
+  switch (plan.effect) {
     case PinEffect::kMulti:
-      in_multi_ = in_multi_ || !error;
+      in_multi_ = true;
       break;
     case PinEffect::kExec:
-      // Refused for another reason (arity, ACL) the transaction is still open.
-      if (!error || head_.starts_with("-EXECABORT")) in_multi_ = watching_ = false;
-      if (head_.starts_with("-ERR EXEC without")) in_multi_ = false;
-      break;
     case PinEffect::kDiscard:
-      if (!error) in_multi_ = watching_ = false;
+      in_multi_ = watching_ = false;
       break;
     case PinEffect::kWatch:
-      watching_ = watching_ || !error;
+      watching_ = true;
       break;
     case PinEffect::kUnwatch:
-      if (!error && !queued) watching_ = false;
+      watching_ = false;
       break;
     case PinEffect::kReset:
-      if (!error && !queued) in_multi_ = watching_ = kept_ = false;
+      in_multi_ = watching_ = kept_ = false;
       soiled_ = true;
       break;
     case PinEffect::kChanges:
       soiled_ = true;
-      if (queued) {
-        kept_ = true;
-        promote();
-      }
       break;
     case PinEffect::kNone:
     case PinEffect::kSilent:
     case PinEffect::kBlocking:
-    case PinEffect::kClientList:
       break;
   }
-  if (sent.then && !error && !queued) sent.then();
-  if (sent.effect != PinEffect::kSilent) session_.finish_reply(sent.tag);
+  if (plan.then) plan.then();
 }
 
 /// The server ended the connection. A client whose state was in it ends with it, as it would directly; else what is
@@ -237,7 +280,7 @@ void Pin::lost(std::string reason) {
   if (bound || session_.dedicated() || session_.has_operations()) return session_.end_with_server(reason);
   bool first = true;
   for (const Sent& sent : owed) {
-    if (sent.effect == PinEffect::kSilent) continue;
+    if (sent.plan.effect == PinEffect::kSilent) continue;
     if (std::exchange(first, false) && begun_ && !session_.retract_reply(sent.tag))
       return session_.close("the rest of a reply was lost: " + reason);
     session_.reply_error(sent.tag, "ERR keyferry: " + reason + "; the command may have run");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_function.h"
@@ -24,16 +25,25 @@ enum class PinEffect : std::uint8_t {
   kSilent,
   /// It may take for ever (R23).
   kBlocking,
-  /// A list of clients: the ids in it become the gateway's.
-  kClientList,
   kMulti,
   kExec,
   kDiscard,
   kWatch,
   kUnwatch,
   kReset,
-  /// What else changes the connection; inside MULTI it is only queued, and what it did then is not followed.
+  /// What else changes the connection.
   kChanges,
+};
+
+/// What becomes of a reply. Inside MULTI it all waits for the command's part of EXEC's reply.
+struct PinPlan {
+  PinEffect effect = PinEffect::kNone;
+  /// Runs if the reply says that the command was done.
+  base::Task then{};
+  /// Makes what the client gets of the reply, which is held until it is whole.
+  base::UniqueFunction<std::string(std::string)> rewrite{};
+  /// Takes the whole reply and answers the client itself.
+  base::UniqueFunction<void(const std::string&)> answer{};
 };
 
 /// A connection to the server that one client has for itself: while state demands it, or for life. Commands go out in
@@ -52,7 +62,9 @@ class Pin final : public std::enable_shared_from_this<Pin> {
     kOver
   };
 
-  Pin(Session& session, Kind kind);
+  /// `control`: for a command that must get through whatever the client's database is (SCRIPT KILL): nothing else goes
+  /// by this connection.
+  Pin(Session& session, Kind kind, bool control);
   ~Pin();
 
   /// Asks for the connection; Session::process() runs when there is one, or none.
@@ -62,16 +74,15 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   /// What follows may wait long: the connection counts against that quota from now on. False: it is used up.
   bool promote();
 
-  /// A command, whole or its beginning; copied. `then` runs if the reply says that it was done.
-  void send(std::string_view command, SlotTag tag, PinEffect effect, base::Task then = {});
-  /// CLIENT LIST or INFO; `more` goes behind what the server lists.
-  void send_list(std::string_view command, SlotTag tag, std::string more);
+  /// A command, whole or its beginning; copied.
+  void send(std::string_view command, SlotTag tag, PinPlan plan = {});
   /// More bytes of the command sent last.
   void append(std::string_view bytes);
   /// No more should be sent now; `task` of when_room() runs once when there is room again.
   bool room() const;
   void when_room(base::Task task) { on_room_ = std::move(task); }
 
+  bool control() const { return control_; }
   /// Replies that have not come.
   std::size_t owed() const { return owed_.size(); }
   bool blocked() const;
@@ -100,9 +111,12 @@ class Pin final : public std::enable_shared_from_this<Pin> {
  private:
   struct Sent {
     SlotTag tag;
-    PinEffect effect;
-    base::Task then;
-    std::string more = {};
+    PinPlan plan;
+  };
+  /// A command inside MULTI, by its place there, whose part of EXEC's reply tells something.
+  struct Queued {
+    std::size_t place;
+    PinPlan plan;
   };
 
   upstream::LendingPool& pool() const;
@@ -113,7 +127,10 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void rest();
   void take_bytes(std::string_view bytes);
   bool deliver(std::string_view piece, bool last);
-  void deliver_list(std::string_view piece, bool last);
+  bool holds_reply() const;
+  void deliver_whole();
+  std::string executed(std::string reply);
+  void follow(PinPlan& plan);
   void replied(Sent sent);
   void lost(std::string reason);
 
@@ -137,12 +154,15 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   /// Attributes in front of a frame whose type is not known yet; a push that is not complete.
   std::string held_;
   std::string push_;
-  /// A list of clients that is not complete.
-  std::string list_;
+  /// A reply that is held until it is whole.
+  std::string whole_;
   /// The first bytes of the reply under way.
   std::string head_;
   bool begun_ = false;
 
+  const bool control_;
+  std::size_t queued_ = 0;
+  std::vector<Queued> in_exec_;
   bool in_multi_ = false;
   bool watching_ = false;
   bool kept_ = false;

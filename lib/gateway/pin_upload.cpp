@@ -10,13 +10,13 @@ constexpr std::size_t kReadBytes = 256 * 1024;
 
 }  // namespace
 
-PinUpload::PinUpload(Session& session, std::shared_ptr<Pin> pin, SlotTag tag, PinEffect effect, base::Task then)
-    : Operation(session), pin_(std::move(pin)), tag_(tag), effect_(effect), then_(std::move(then)) {}
+PinUpload::PinUpload(Session& session, std::shared_ptr<Pin> pin, SlotTag tag, PinPlan plan)
+    : Operation(session), pin_(std::move(pin)), tag_(tag), plan_(std::move(plan)) {}
 PinUpload::~PinUpload() = default;
 
 void PinUpload::start() {
   const std::size_t offset = session_.parser().body_offset();
-  pin_->send(session_.input().substr(0, offset), tag_, effect_, std::move(then_));
+  pin_->send(session_.input().substr(0, offset), tag_, std::move(plan_));
   session_.consume_input(offset);
   session_.parser().begin_stream();
   pass_on();

@@ -13,7 +13,7 @@ namespace keyferry::gateway {
 class PinUpload final : public Operation {
  public:
   /// The parser has just offered the argument.
-  PinUpload(Session& session, std::shared_ptr<Pin> pin, SlotTag tag, PinEffect effect, base::Task then);
+  PinUpload(Session& session, std::shared_ptr<Pin> pin, SlotTag tag, PinPlan plan);
   ~PinUpload() override;
 
   void start() override;
@@ -24,8 +24,7 @@ class PinUpload final : public Operation {
 
   std::shared_ptr<Pin> pin_;
   SlotTag tag_;
-  PinEffect effect_;
-  base::Task then_;
+  PinPlan plan_;
 };
 
 }  // namespace keyferry::gateway

@@ -7,6 +7,7 @@
 #include "gateway/blob_get.h"
 #include "gateway/blob_set.h"
 #include "gateway/bulk_exchange.h"
+#include "gateway/client_ids.h"
 #include "gateway/drop_input.h"
 #include "gateway/local_commands.h"
 #include "gateway/offload_start.h"
@@ -34,13 +35,15 @@ bool Router::is_large_set(std::span<const std::string_view> args) const {
 }
 
 bool Router::dispatch(std::span<const std::string_view> args, std::string_view raw) {
-  const Route route = classify(args);
+  const CommandRow* row = find_command(args);
+  const Route route = classify(row, args);
   if (route == Route::kHangUp) {
     session_.close("it sent a line of HTTP");
     return false;
   }
+  session_.began(row);
   if (route == Route::kRdma) {
-    refuse(refusal_of(route));
+    refuse(kRdmaRefusal);
     session_.end_command(raw.size());
     return true;
   }
@@ -49,6 +52,7 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
 }
 
 bool Router::dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw) {
+  if (greeting_) return false;
   switch (route) {
     case Route::kOrdinary: {
       const Offloaded offloaded = offloaded_of(args);
@@ -57,9 +61,10 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kEndsTransaction:
       return forward(args, raw);
     case Route::kLocal: {
+      if (equals_upper(args[0], "HELLO")) return greet(args, raw.size());
       const SlotTag tag = session_.open_reply(CommandClass::kLocal);
       run_local(session_, args, tag);
-      if (!equals_upper(args[0], "PING")) session_.tell_directory();
+      session_.tell_directory();
       session_.end_command(raw.size());
       return true;
     }
@@ -71,6 +76,8 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kTransaction:
     case Route::kClients:
       return want_pin(Pin::Kind::kShort);
+    case Route::kControl:
+      return want_pin(Pin::Kind::kShort, true);
     case Route::kBlocking:
     case Route::kOwn:
     case Route::kRaw:
@@ -79,9 +86,45 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kHangUp:
       break;
   }
-  refuse(refusal_of(route));
-  session_.end_command(raw.size());
+  return false;
+}
+
+/// HELLO without AUTH: its options are judged here, before anything changes (R6); what it tells of the server is asked
+/// on a channel of the protocol that it chooses. What comes behind waits, as it may have another protocol.
+bool Router::greet(std::span<const std::string_view> args, std::size_t bytes) {
+  if (!operation_may_start(false)) return false;
+  const Hello hello = judge_hello(session_.client(), args);
+  const SlotTag tag = session_.open_reply(CommandClass::kOrdinary);
+  session_.end_command(bytes);
+  if (!hello.refusal.empty()) {
+    session_.reply_error(tag, hello.refusal);
+    return true;
+  }
+  greeting_ = Greeting{tag, hello.protocol, hello.name, {}};
+  channel_ = worker_.channels.pick(session_.client().identity, hello.protocol);
+  channel_protocol_ = hello.protocol;
+  channel_identity_ = session_.client().identity;
+  ++outstanding_;
+  std::string command;
+  resp::append_command(command, {"HELLO", hello.protocol == resp::Protocol::kResp3 ? "3" : "2"});
+  worker_.metrics.server_out.add(command.size());
+  channel_->send(command, *this, tag);
   return true;
+}
+
+void Router::greeted(std::string_view bytes, bool last) {
+  greeting_->reply.append(bytes);
+  if (!last) return;
+  Greeting greeting = std::move(*greeting_);
+  greeting_.reset();
+  if (!greeting.reply.starts_with('-')) {
+    Session::ClientState& client = session_.client();
+    client.protocol = greeting.protocol;
+    client.name = std::move(greeting.name);
+    session_.tell_directory();
+  }
+  session_.reply(greeting.tag, with_id(std::move(greeting.reply), kHelloId, session_.client().id));
+  session_.finish_reply(greeting.tag);
 }
 
 // --- large values, and what is too large for a shared channel
@@ -168,7 +211,7 @@ bool Router::take_body() {
     return false;
   }
   if (route == Route::kRdma) {
-    refuse_large(refusal_of(route));
+    refuse_large(kRdmaRefusal);
     return true;
   }
   if (pin_) return take_body_pinned(route, args);
@@ -176,17 +219,17 @@ bool Router::take_body() {
 }
 
 bool Router::take_body_shared(Route route, std::span<const std::string_view> args) {
+  if (greeting_) return false;
   switch (route) {
     case Route::kClients:
-      refuse_large(refusal_of(route));
-      return true;
     case Route::kLocal:
       refuse_large("ERR keyferry: an argument of this command is too long");
       return true;
     case Route::kAlone:
     case Route::kIdentity:
     case Route::kTransaction:
-      return want_pin(Pin::Kind::kShort);
+    case Route::kControl:
+      return want_pin(Pin::Kind::kShort, route == Route::kControl);
     case Route::kBlocking:
     case Route::kOwn:
     case Route::kRaw:
@@ -333,8 +376,12 @@ const std::shared_ptr<upstream::Channel>& Router::channel() {
 bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
   if (last) --outstanding_;
   if (session_.closed()) return true;
-  session_.reply(tag, bytes);
-  if (last) session_.finish_reply(tag);
+  if (greeting_) {
+    greeted(bytes, last);
+  } else {
+    session_.reply(tag, bytes);
+    if (last) session_.finish_reply(tag);
+  }
   // A client that is idle must not keep another identity's connections from being given up.
   if (last && outstanding_ == 0 && !channel_identity_.is_default()) {
     channel_.reset();
@@ -352,6 +399,8 @@ void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, s
   --outstanding_;
   channel_paused_ = false;
   if (session_.closed()) return;
+  if (greeting_) begun = false;
+  greeting_.reset();
   if (begun && !session_.retract_reply(tag)) {
     // Half a reply has left: nothing that could follow would be understood (promise 1).
     return session_.close("the rest of a reply was lost: " + std::string(reason));

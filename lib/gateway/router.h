@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,13 +75,18 @@ class Router final : public upstream::ReplySink {
   void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
 
  private:
-  struct Plan {
-    PinEffect effect = PinEffect::kNone;
-    base::Task then;
+  /// HELLO on its way to the server.
+  struct Greeting {
+    SlotTag tag = 0;
+    resp::Protocol protocol = resp::Protocol::kResp2;
+    std::string name;
+    std::string reply;
   };
 
   bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
-  bool want_pin(Pin::Kind kind);
+  bool want_pin(Pin::Kind kind, bool control = false);
+  bool greet(std::span<const std::string_view> args, std::size_t bytes);
+  void greeted(std::string_view bytes, bool last);
   bool pin_ready(bool& failed);
   bool dispatch_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool dispatch_clients(std::span<const std::string_view> args, std::string_view raw);
@@ -88,15 +95,17 @@ class Router final : public upstream::ReplySink {
   Offloaded offloaded_of(std::span<const std::string_view> args) const;
   bool take_body_shared(Route route, std::span<const std::string_view> args);
   bool take_body_pinned(Route route, std::span<const std::string_view> args);
+  void send_words(const std::vector<std::string>& words, CommandClass command_class, PinPlan todo);
   void send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool promote_or_refuse(Route route);
   void keep_pin();
   void name_pin();
   void tell_pin(std::span<const std::string_view> args);
   bool start_raw();
-  Plan plan(Route route, std::span<const std::string_view> args);
+  PinPlan plan(Route route, std::span<const std::string_view> args);
+  PinPlan plan_client(std::span<const std::string_view> args);
   base::Task identity_change(std::span<const std::string_view> args);
-  base::Task greeting(std::span<const std::string_view> args);
+  PinPlan greeting(std::span<const std::string_view> args);
   bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
   bool forward(std::span<const std::string_view> args, std::string_view raw);
@@ -118,6 +127,7 @@ class Router final : public upstream::ReplySink {
   /// Ordinary commands without a complete reply, all on channel_.
   std::size_t outstanding_ = 0;
   bool channel_paused_ = false;
+  std::optional<Greeting> greeting_;
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;
   std::shared_ptr<Pin> pin_;

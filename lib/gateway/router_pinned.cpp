@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gateway/client_ids.h"
+#include "gateway/client_query.h"
 #include "gateway/drop_input.h"
 #include "gateway/local_commands.h"
 #include "gateway/pin_upload.h"
@@ -17,9 +18,9 @@
 namespace keyferry::gateway {
 
 /// False: the command is dispatched again when there is one, and everything behind it waits (R14).
-bool Router::want_pin(Pin::Kind kind) {
+bool Router::want_pin(Pin::Kind kind, bool control) {
   if (!operation_may_start(false)) return false;
-  pin_ = std::make_shared<Pin>(session_, kind);
+  pin_ = std::make_shared<Pin>(session_, kind, control);
   pin_->acquire();
   return false;
 }
@@ -41,6 +42,8 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
     if (failed) session_.end_command(raw.size());
     return failed;
   }
+  // It is not for what comes behind.
+  if (pin_->control() && route != Route::kControl) return false;
   const bool answered = pin_->owed() == 0;
   switch (route) {
     case Route::kRaw:
@@ -59,11 +62,13 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       send_pinned(route, args, raw);
       break;
     case Route::kClients:
-      if (dedicated_ || (answered && pin_->in_transaction())) {
+      if (!dedicated_ && !pin_->in_transaction()) return answered && dispatch_clients(args, raw);
+      if (equals_upper(args[1], "KILL")) {
+        send_words(confined_kill(args, worker_.directory, dedicated_), CommandClass::kPinned, {});
+      } else {
         send_pinned(route, args, raw);
-        break;
       }
-      return answered && dispatch_clients(args, raw);
+      break;
     default:
       if (const Offloaded offloaded = route == Route::kOrdinary ? offloaded_of(args) : Offloaded{};
           offloaded.route != OffloadRoute::kNone)
@@ -76,34 +81,12 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
 
 /// CLIENT LIST, INFO, KILL, UNBLOCK: ids are the gateway's here, and the server's on the connection.
 bool Router::dispatch_clients(std::span<const std::string_view> args, std::string_view raw) {
-  const ClientsPlan plan = plan_clients(args, worker_.directory, session_.client().id);
-  if (plan.way == ClientsPlan::Way::kRefuse || plan.way == ClientsPlan::Way::kKillHere) {
-    const SlotTag tag = session_.open_reply(CommandClass::kLocal);
-    if (plan.way == ClientsPlan::Way::kRefuse) {
-      session_.reply_error(tag, refusal_of(Route::kClients));
-    } else {
-      session_.reply(tag, worker_.directory.kill(plan.id) ? ":1\r\n" : ":0\r\n");
-      session_.finish_reply(tag);
-    }
-    if (pin_->releasable()) {
-      pin_->release();
-      pin_.reset();
-    }
+  if (equals_upper(args[1], "UNBLOCK")) {
+    std::vector<std::string> words(args.begin(), args.end());
+    if (words.size() > 2) words[2] = server_id_text(args[2], worker_.directory);
+    send_words(words, CommandClass::kPinned, {});
   } else {
-    // The list is to show the client under its name.
-    if (plan.way == ClientsPlan::Way::kList && !pin_->kept()) {
-      name_pin();
-      pin_->soil();
-    }
-    std::string bytes;
-    const std::vector<std::string_view> words(plan.args.begin(), plan.args.end());
-    resp::append_command(bytes, words);
-    const SlotTag tag = session_.open_reply(CommandClass::kPinned);
-    if (plan.way == ClientsPlan::Way::kList) {
-      pin_->send_list(bytes, tag, plan.more);
-    } else {
-      pin_->send(bytes, tag, PinEffect::kNone);
-    }
+    std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args)->ask(*pin_);
   }
   session_.end_command(raw.size());
   return true;
@@ -112,10 +95,8 @@ bool Router::dispatch_clients(std::span<const std::string_view> args, std::strin
 /// What is answered here for others, for a client that has its own connection now: inside MULTI by the server alone
 /// (R16), else here, as what the gateway knows is still true.
 bool Router::local_while_pinned(std::span<const std::string_view> args, std::string_view raw) {
-  const bool connection_only =
-      equals_upper(args[0], "PING") || equals_upper(args[0], "RESET") || equals_upper(args[0], "HELLO");
+  const bool connection_only = equals_upper(args[0], "RESET") || equals_upper(args[0], "HELLO");
   if (pin_->in_transaction() || connection_only) {
-    if (pin_->in_transaction() && !equals_upper(args[0], "PING") && !equals_upper(args[0], "RESET")) pin_->keep();
     send_pinned(Route::kLocal, args, raw);
   } else {
     const SlotTag tag = session_.open_reply(CommandClass::kLocal);
@@ -158,27 +139,33 @@ void Router::name_pin() {
 void Router::tell_pin(std::span<const std::string_view> args) {
   std::string bytes;
   resp::append_command(bytes, args);
-  pin_->send(bytes, 0, PinEffect::kSilent);
+  pin_->send(bytes, 0, {.effect = PinEffect::kSilent});
+}
+
+/// A command in other words than the client's.
+void Router::send_words(const std::vector<std::string>& words, CommandClass command_class, PinPlan todo) {
+  std::string bytes;
+  resp::append_command(bytes, std::vector<std::string_view>(words.begin(), words.end()));
+  pin_->send(bytes, session_.open_reply(command_class), std::move(todo));
 }
 
 void Router::send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
-  Plan todo = plan(route, args);
+  PinPlan todo = plan(route, args);
   // The server waits for what was written before this connection's previous command, by whomever: all that this client
   // wrote is among it.
   if (args[0].size() >= 4 && equals_upper(args[0].substr(0, 4), "WAIT") && !dedicated_ && !pin_->in_transaction())
     tell_pin(std::array<std::string_view, 1>{"PING"});
-  const SlotTag tag = session_.open_reply(route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned);
-  if (route == Route::kOwn && !dedicated_) {
-    if (const std::vector<std::string> own = redirect_args(args, worker_.directory); !own.empty()) {
-      std::string bytes;
-      resp::append_command(bytes, std::vector<std::string_view>(own.begin(), own.end()));
-      return pin_->send(bytes, tag, todo.effect, std::move(todo.then));
-    }
+  const CommandClass command_class = route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned;
+  if (const auto place = dedicated_ ? std::nullopt : redirect_place(args)) {
+    std::vector<std::string> words(args.begin(), args.end());
+    words[*place] = server_id_text(args[*place], worker_.directory);
+    return send_words(words, command_class, std::move(todo));
   }
-  if (!parser_.is_inline()) return pin_->send(raw, tag, todo.effect, std::move(todo.then));
+  const SlotTag tag = session_.open_reply(command_class);
+  if (!parser_.is_inline()) return pin_->send(raw, tag, std::move(todo));
   std::string bytes;
   resp::append_command(bytes, args);
-  pin_->send(bytes, tag, todo.effect, std::move(todo.then));
+  pin_->send(bytes, tag, std::move(todo));
 }
 
 /// The command that the parser has just given stays in the input: the pipe takes it from there.
@@ -204,28 +191,69 @@ void Router::pin_lost() {
   session_.process();
 }
 
-/// What a command on the client's own connection changes, as its reply tells.
-Router::Plan Router::plan(Route route, std::span<const std::string_view> args) {
+/// What a command on the client's own connection changes, as its reply tells, and what of its reply is the gateway's.
+PinPlan Router::plan(Route route, std::span<const std::string_view> args) {
   switch (route) {
     case Route::kBlocking:
-      return {PinEffect::kBlocking, {}};
+      return {.effect = PinEffect::kBlocking};
     case Route::kAlone:
       // Among them subcommands that the table does not know.
-      return {equals_upper(args[0], "CLIENT") ? PinEffect::kChanges : PinEffect::kNone, {}};
+      return {.effect = equals_upper(args[0], "CLIENT") ? PinEffect::kChanges : PinEffect::kNone};
     case Route::kTransaction:
-      return {equals_upper(args[0], "MULTI") ? PinEffect::kMulti : PinEffect::kWatch, {}};
+      return {.effect = equals_upper(args[0], "MULTI") ? PinEffect::kMulti : PinEffect::kWatch};
     case Route::kEndsTransaction:
-      if (equals_upper(args[0], "EXEC")) return {PinEffect::kExec, {}};
-      return {equals_upper(args[0], "DISCARD") ? PinEffect::kDiscard : PinEffect::kUnwatch, {}};
+      if (equals_upper(args[0], "EXEC")) return {.effect = PinEffect::kExec};
+      return {.effect = equals_upper(args[0], "DISCARD") ? PinEffect::kDiscard : PinEffect::kUnwatch};
     case Route::kIdentity:
-      return {PinEffect::kChanges, equals_upper(args[0], "HELLO") ? greeting(args) : identity_change(args)};
+      if (equals_upper(args[0], "HELLO")) return greeting(args);
+      return {.effect = PinEffect::kChanges, .then = identity_change(args)};
     case Route::kLocal:
-      if (equals_upper(args[0], "HELLO")) return {PinEffect::kChanges, greeting(args)};
-      if (equals_upper(args[0], "RESET")) return {PinEffect::kReset, [this] { reset_client(session_); }};
-      return {equals_upper(args[0], "PING") ? PinEffect::kNone : PinEffect::kChanges, {}};
+      if (equals_upper(args[0], "HELLO")) return greeting(args);
+      if (equals_upper(args[0], "RESET"))
+        return {.effect = PinEffect::kReset, .then = [this] { reset_client(session_); }};
+      return plan_client(args);
     default:
-      return {};
+      return plan_client(args);
   }
+}
+
+/// CLIENT with a subcommand that speaks of the client itself: on a shared listener ids and names are the gateway's.
+PinPlan Router::plan_client(std::span<const std::string_view> args) {
+  if (dedicated_ || args.size() < 2 || !equals_upper(args[0], "CLIENT")) return {};
+  const auto put_id = [this](std::string_view mark) {
+    return [this, mark](std::string reply) { return with_id(std::move(reply), mark, session_.client().redirect); };
+  };
+  const std::string_view what = args[1];
+  if (equals_upper(what, "GETREDIR")) return {.rewrite = put_id(kGetRedirId)};
+  if (equals_upper(what, "TRACKINGINFO")) return {.rewrite = put_id(kTrackingInfoId)};
+  if (const auto place = redirect_place(args)) {
+    return {.then = [this, id = id_of(args[*place]).value_or(0)] {
+      session_.client().redirect = id;
+      session_.tell_directory();
+    }};
+  }
+  // From here on only inside MULTI: else what the gateway knows is the answer.
+  if (!pin_->in_transaction()) return {};
+  if (equals_upper(what, "ID")) {
+    return {.rewrite = [this](std::string reply) { return with_id(std::move(reply), ":", session_.client().id); }};
+  }
+  if (equals_upper(what, "GETNAME")) {
+    return {.rewrite = [this](std::string reply) { return reply.starts_with('-') ? reply : name_reply(session_); }};
+  }
+  if (args.size() == 3 && equals_upper(what, "SETNAME")) {
+    return {.effect = PinEffect::kChanges, .then = [this, name = std::string(args[2])] {
+              session_.client().name = name;
+              session_.tell_directory();
+            }};
+  }
+  if (args.size() == 4 && equals_upper(what, "SETINFO")) {
+    return {.effect = PinEffect::kChanges,
+            .then = [this, is_name = equals_upper(args[2], "LIB-NAME"), value = std::string(args[3])] {
+              (is_name ? session_.client().library_name : session_.client().library_version) = value;
+              session_.tell_directory();
+            }};
+  }
+  return {};
 }
 
 /// SELECT and AUTH: the server has judged them when this runs (R54).
@@ -245,8 +273,14 @@ base::Task Router::identity_change(std::span<const std::string_view> args) {
   };
 }
 
-base::Task Router::greeting(std::span<const std::string_view> args) {
-  return [this, options = std::vector<std::string>(args.begin() + 1, args.end())] {
+PinPlan Router::greeting(std::span<const std::string_view> args) {
+  PinPlan todo{.effect = PinEffect::kChanges};
+  if (!dedicated_) {
+    todo.rewrite = [this](std::string reply) {
+      return reply.starts_with('-') ? reply : with_id(std::move(reply), kHelloId, session_.client().id);
+    };
+  }
+  todo.then = [this, options = std::vector<std::string>(args.begin() + 1, args.end())] {
     Session::ClientState& client = session_.client();
     if (options.empty()) return;
     client.protocol = options[0] == "3" ? resp::Protocol::kResp3 : resp::Protocol::kResp2;
@@ -261,6 +295,7 @@ base::Task Router::greeting(std::span<const std::string_view> args) {
     }
     session_.tell_directory();
   };
+  return todo;
 }
 
 /// Lanes are the configured user's, on database 0; and a client that tracks keys, or is in a transaction, reads by its
@@ -298,9 +333,9 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
   if (route == Route::kRaw) return start_raw();
   if (route == Route::kBlobSet && !may_transfer() && parser_.body_length() >= worker_.options.threshold)
     worker_.metrics.count_fallback("own_connection");
-  Plan todo = plan(route, args);
+  PinPlan todo = plan(route, args);
   const SlotTag tag = session_.open_reply(route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned);
-  start_operation(std::make_shared<PinUpload>(session_, pin_, tag, todo.effect, std::move(todo.then)), true);
+  start_operation(std::make_shared<PinUpload>(session_, pin_, tag, std::move(todo)), true);
   return true;
 }
 

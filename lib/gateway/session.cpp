@@ -42,6 +42,7 @@ resp::RequestLimits request_limits(const GatewayOptions& options) {
 Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, const ClientOrigin& origin)
     : worker_(worker),
       stream_(std::move(stream)),
+      origin_(origin),
       bytes_in_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", origin.transport})),
       bytes_out_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", origin.transport})),
       parser_(request_limits(worker.options)),
@@ -56,24 +57,38 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
 Session::~Session() = default;
 
 void Session::start() {
-  worker_.directory.enter(facts(), [&loop = worker_.loop, weak = weak_from_this()] {
-    loop.post([weak] {
-      if (const auto self = weak.lock()) self->close("killed by another client");
+  worker_.directory.enter(facts(), [&loop = worker_.loop, weak = weak_from_this()](std::function<void()> done) {
+    loop.post([weak, done = std::move(done)] {
+      if (const auto self = weak.lock()) self->kill();
+      done();
     });
   });
   read_more();
 }
 
+void Session::kill() {
+  if (closed_) return;
+  worker_.engine.end_client(client_.id);
+  close("killed by another client");
+}
+
 ClientFacts Session::facts() const {
-  return {client_.id,
-          stream_->peer(),
-          client_.name,
-          client_.library_name,
-          client_.library_version,
-          client_.identity.user.empty() ? worker_.options.user : client_.identity.user,
-          client_.identity.database,
-          static_cast<int>(client_.protocol),
-          since_};
+  const bool unix_socket = origin_.transport == "unix";
+  const std::string local = unix_socket ? origin_.local_address + ":0" : origin_.local_address;
+  return {.id = client_.id,
+          .address = unix_socket ? local : stream_->peer(),
+          .local_address = local,
+          .unix_socket = unix_socket,
+          .dedicated = origin_.dedicated,
+          .name = client_.name,
+          .library_name = client_.library_name,
+          .library_version = client_.library_version,
+          .user = client_.identity.user.empty() ? worker_.options.user : client_.identity.user,
+          .database = client_.identity.database,
+          .protocol = static_cast<int>(client_.protocol),
+          .redirect = client_.redirect,
+          .since = since_,
+          .activity = activity_};
 }
 
 void Session::tell_directory() {
@@ -214,7 +229,13 @@ void Session::make_room() {
 void Session::end_command(std::size_t bytes) {
   parser_.next();
   input_.consume(bytes);
+  activity_->bytes_in.fetch_add(bytes, std::memory_order_relaxed);
+  was_active();
+}
+
+void Session::was_active() {
   last_active_ = base::Clock::steady().now();
+  activity_->last.store(last_active_, std::memory_order_relaxed);
 }
 
 // --- for operations
@@ -222,6 +243,7 @@ void Session::end_command(std::size_t bytes) {
 
 void Session::consume_input(std::size_t bytes) {
   input_.consume(bytes);
+  activity_->bytes_in.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void Session::replace_input_owner(const Operation& old, Operation* next) {
@@ -256,7 +278,7 @@ void Session::give_input_to(Operation* operation) {
 
 void Session::input_done() {
   input_owner_ = nullptr;
-  last_active_ = base::Clock::steady().now();
+  was_active();
   // Its operation goes on without the input: reading on tells of a client that goes away.
   if (!processing_) read_more();
 }
@@ -302,6 +324,7 @@ void Session::finish_reply(SlotTag tag) {
   const auto index = static_cast<std::size_t>(slots_.command_class(tag));
   worker_.metrics.commands[index]->add();
   worker_.metrics.command_seconds[index]->observe(base::seconds(base::Clock::steady().now() - slots_.opened(tag)));
+  activity_->commands.fetch_add(1, std::memory_order_relaxed);
   slots_.finish(tag);
   schedule_flush();
 }
@@ -371,6 +394,7 @@ void Session::on_written(std::error_code error, std::size_t bytes) {
   }
   if (error) return close("write: " + error.message());
   bytes_out_.add(bytes);
+  activity_->bytes_out.fetch_add(bytes, std::memory_order_relaxed);
   moved_ += bytes;
   output_.written(bytes);
   account();

@@ -23,6 +23,8 @@ struct ClientOrigin {
   std::uint64_t id = 0;
   /// "tcp", "tls" or "unix"; lives for ever.
   std::string_view transport;
+  /// The address it came to; a Unix socket's path.
+  std::string local_address{};
   /// It has a connection to the server for itself, for life (a listener with upstream: dedicated).
   bool dedicated = false;
 };
@@ -40,6 +42,8 @@ class Session final : public std::enable_shared_from_this<Session> {
     std::string name;
     std::string library_name;
     std::string library_version;
+    /// Of CLIENT TRACKING with REDIRECT: the gateway's id of the other client.
+    std::uint64_t redirect = 0;
   };
 
   Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, const ClientOrigin& origin);
@@ -86,6 +90,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   void end_with_server(std::string_view reason);
   /// What CLIENT LIST tells of it has changed.
   void tell_directory();
+  ClientFacts facts() const;
+  /// The command has been taken up, `row` being null for one that the table does not know.
+  void began(const CommandRow* row) { activity_->command.store(row, std::memory_order_relaxed); }
   /// See Router.
   bool release_pin() { return router_.release_pin(); }
   void pin_lost() { router_.pin_lost(); }
@@ -130,12 +137,13 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::size_t values_held() const { return output_.values() + slots_.values(); }
 
  private:
-  ClientFacts facts() const;
   bool may_go_on() const;
   bool take_command();
   bool reads_whole();
   void make_room();
 
+  void kill();
+  void was_active();
   void read_more();
   void start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data);
   void on_end_of_input();
@@ -150,6 +158,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   WorkerContext& worker_;
   std::unique_ptr<base::Stream> stream_;
   ClientState client_;
+  const ClientOrigin origin_;
+  const std::shared_ptr<ClientActivity> activity_ = std::make_shared<ClientActivity>();
   const base::TimePoint since_ = base::Clock::steady().now();
   telemetry::Counter& bytes_in_;
   telemetry::Counter& bytes_out_;

@@ -183,6 +183,7 @@ void Worker::start() {
 
 void Worker::adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls) {
   clients_.fetch_add(1, std::memory_order_relaxed);
+  origin.local_address = base::local_address(socket);
   loop_.post([this, socket = std::move(socket), origin, tls]() mutable {
     if (tls != nullptr) {
       tls->accept(loop_, std::move(socket), [this, origin](base::Result<std::unique_ptr<base::Stream>> stream) {

@@ -7,7 +7,7 @@
 namespace keyferry::resp {
 namespace {
 
-/// No number, boolean or null is longer; big numbers are bounded by it too.
+/// No number, boolean or null is longer.
 constexpr uint32_t kMaxScalar = 64 * 1024;
 /// A length or count has at most 19 digits.
 constexpr uint32_t kMaxDigits = 19;
@@ -21,7 +21,6 @@ bool is_digit(char c) {
 bool fits_scalar(char type, char c) {
   switch (type) {
     case ':':
-    case '(':
       return is_digit(c) || c == '-' || c == '+';
     case ',':
       return is_digit(c) || c == '-' || c == '+' || c == '.' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -130,12 +129,12 @@ bool ReplyScanner::take_type(char byte) {
   switch (byte) {
     case '+':
     case '-':
+    case '(':  // a script may have put anything into it
       state_ = State::kText;
       break;
     case ':':
     case ',':
     case '#':
-    case '(':
     case '_':
       state_ = State::kScalar;
       break;

@@ -198,6 +198,10 @@ ConnectOptions ConnectOptions::with(const Identity& identity, resp::Protocol its
   other.protocol = its_protocol;
   other.database = identity.database;
   if (!identity.user.empty()) {
+    if (identity.database != 0) {
+      other.chooser = user;
+      other.chooser_password = password;
+    }
     other.user = identity.user;
     other.password = identity.password;
     other.authenticate = true;

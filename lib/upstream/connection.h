@@ -83,6 +83,10 @@ struct ConnectOptions {
   bool announce = true;
   resp::Protocol protocol = resp::Protocol::kResp2;
   int database = 0;
+  /// Not empty where with() made this of another user on a database of its own: the configured user, who chooses that
+  /// database first, as a client may have chosen it before AUTH and the other user need not be allowed to.
+  std::string chooser{};
+  std::string chooser_password{};
   /// For resolving, dialling (all addresses in turn) and the handshake together.
   base::Duration timeout = std::chrono::seconds(5);
 

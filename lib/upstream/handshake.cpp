@@ -18,6 +18,14 @@ Handshake::Handshake(const ConnectOptions& options, From from) {
     resp::append_command(request_, {"RESET"});
     steps_.push_back({"RESET", Kind::kMust});
   }
+  if (!options.chooser.empty()) {
+    if (!options.chooser_password.empty()) {
+      resp::append_command(request_, {"AUTH", options.chooser, options.chooser_password});
+      steps_.push_back({"AUTH", Kind::kTry});
+    }
+    resp::append_command(request_, {"SELECT", std::to_string(options.database)});
+    steps_.push_back({"SELECT", Kind::kChosen});
+  }
   const bool password = options.authenticate || !options.password.empty();
   if (options.protocol == resp::Protocol::kResp3) {
     if (password) {
@@ -37,7 +45,7 @@ Handshake::Handshake(const ConnectOptions& options, From from) {
   }
   if (options.database != 0) {
     resp::append_command(request_, {"SELECT", std::to_string(options.database)});
-    steps_.push_back({"SELECT", Kind::kMust});
+    steps_.push_back({"SELECT", Kind::kDatabase});
   }
   if (options.announce) {
     resp::append_command(request_, {"CLIENT", "SETINFO", "LIB-NAME", "keyferry"});
@@ -82,14 +90,16 @@ bool Handshake::answered(const Step& step) {
     if (step.kind == Kind::kId && reply.value.kind == resp::Value::Kind::kInteger && reply.value.integer > 0) {
       client_id_ = static_cast<std::uint64_t>(reply.value.integer);
     }
+    if (step.kind == Kind::kChosen) chosen_ = true;
     return true;
   }
+  if (step.kind == Kind::kTry || step.kind == Kind::kChosen || (step.kind == Kind::kDatabase && chosen_)) return true;
   last_refusal_ = reply.value.text;
   if (last_refusal_.starts_with("NOAUTH")) {
     return fail("AUTH needed: the server wants a password and none is configured (upstream.password_file): " +
                 last_refusal_);
   }
-  if (step.kind != Kind::kMust) return true;
+  if (step.kind == Kind::kMay || step.kind == Kind::kId) return true;
   // HELLO 3 carries AUTH.
   const bool password = last_refusal_.starts_with("WRONGPASS");
   return fail(std::string(password ? "AUTH" : step.name) + " refused: " + last_refusal_);

@@ -34,7 +34,17 @@ class Handshake {
   std::uint64_t client_id() const { return client_id_; }
 
  private:
-  enum class Kind : std::uint8_t { kMust, kMay, kId };
+  enum class Kind : std::uint8_t {
+    kMust,
+    kMay,
+    kId,
+    /// Whatever the answer, what follows counts.
+    kTry,
+    /// The first SELECT, by the configured user.
+    kChosen,
+    /// SELECT; refused it is no failure if the first was not.
+    kDatabase
+  };
   struct Step {
     std::string_view name;
     Kind kind;
@@ -50,6 +60,7 @@ class Handshake {
   std::string error_;
   std::string last_refusal_;
   std::uint64_t client_id_ = 0;
+  bool chosen_ = false;
 };
 
 }  // namespace keyferry::upstream

@@ -71,7 +71,6 @@ def test_the_handshake_of_a_client_keeps_its_place_in_a_pipeline(stack):
 
 def test_R7_a_refused_command_gets_one_error_that_says_why_and_the_connection_lives(stack):
     refused = [
-        ("CLIENT", "LIST", "USER", "x"), ("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "127.0.0.1:1"),
         ("BLOB.RDMA_HELLO", "00"), ("BLOB.RDMA_GET", "k", "1", "0", "5"), ("BLOB.RDMA_SET", "k", "5", "1", "0", "5"),
     ]  # fmt: skip
     with stack.wire() as wire:

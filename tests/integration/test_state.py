@@ -225,6 +225,44 @@ def test_ids_of_clients_are_the_gateways_wherever_the_server_speaks_of_them(clie
     assert one.call("CLIENT", "KILL", "ID", ids[2]) == 0
 
 
+def test_R7_a_kill_with_filters_ends_local_clients_and_no_connection_that_they_share(clients, stack):
+    admin = stack.direct_info_client
+    one, named, blocked, tracking, kept = clients(), clients(), clients(), clients(3), clients()
+    for client, name in ((named, "goes"), (blocked, "goes"), (tracking, "goes"), (kept, "stays")):
+        assert client.call("CLIENT", "SETNAME", name) == b"OK"
+    blocked.send("BLPOP", "q", 0)
+    assert tracking.call("CLIENT", "TRACKING", "ON") == b"OK"
+    wait_until(lambda: stack.info("clients")["blocked_clients"] == 1, "the client to be blocked")
+    shared = {entry["id"] for entry in admin.client_list() if entry["lib-name"] == "keyferry"}
+    assert one.call("CLIENT", "LIST", "NAME", "goes", "FLAGS", "b").decode().count("name=goes") == 1
+    assert one.call("CLIENT", "KILL", "NAME", "goes", "NOT-NAME", "stays", "TYPE", "normal") == 3
+    for client in (named, blocked, tracking):
+        with pytest.raises(EOFError):
+            client.reply()
+    assert kept.call("GET", "k") is None
+    assert shared <= {entry["id"] for entry in admin.client_list()}
+    assert one.call("CLIENT", "KILL", "127.0.0.1:1") == "ERR No such client"
+    assert one.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no") >= 2
+    for client in (one, kept):
+        with pytest.raises(EOFError):
+            client.reply()
+    assert shared <= {entry["id"] for entry in admin.client_list()}
+
+
+def test_state_that_is_queued_takes_effect_as_it_was_executed_and_binds_no_connection(clients, stack):
+    one = clients(3)
+    number = one.call("CLIENT", "ID")
+    queued = [("CLIENT", "ID"), ("CLIENT", "SETNAME", "queued"), ("CLIENT", "GETNAME"), ("SELECT", 4), ("HELLO", 2)]
+    assert one.call("MULTI") == b"OK"
+    assert [one.call(*words) for words in queued] == [b"QUEUED"] * 5
+    answers = one.call("EXEC")
+    assert answers[:4] == [number, b"OK", b"queued", b"OK"]
+    assert dict(zip(answers[4][::2], answers[4][1::2]))[b"id"] == number
+    wait_until(lambda: pinned(stack) == 0, "the connection to go back", lambda: pinned(stack))
+    assert one.call("CLIENT", "GETNAME") == b"queued"
+    assert b" db=4 " in one.call("CLIENT", "INFO")
+
+
 def test_a_large_value_of_another_database_is_counted_once_however_long_it_waits_for_its_turn(stack, clients):
     one = clients()
     assert one.call("SELECT", 3) == b"OK"

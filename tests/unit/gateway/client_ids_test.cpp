@@ -3,17 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gateway/client_list.h"
+
 namespace keyferry::gateway {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
-using Way = ClientsPlan::Way;
 
 constexpr const char* kNobody = "9223372036854775807";
 
-/// Clients 1 (the one that asks, server's id 51), 2 (server's id 52), 3 (without a connection of its own).
+/// Clients 1 (server's id 51), 2 (server's id 52), 3 (without a connection of its own, by a Unix socket).
 class ClientIds : public testing::Test {
  protected:
   ClientIds() {
@@ -21,62 +21,122 @@ class ClientIds : public testing::Test {
       ClientFacts facts;
       facts.id = id;
       facts.name = "client-" + std::to_string(id);
-      facts.since = base::Clock::steady().now();
-      directory.enter(facts, [this, id] { killed = id; });
+      facts.address = id == 3 ? "/run/s:0" : "127.0.0.1:700" + std::to_string(id);
+      facts.local_address = id == 3 ? "/run/s:0" : "127.0.0.1:6380";
+      facts.unix_socket = id == 3;
+      facts.user = id == 2 ? "ann" : "default";
+      facts.database = id == 3 ? 4 : 0;
+      facts.redirect = id == 2 ? 1 : 0;
+      facts.since = now - std::chrono::seconds(10 * id);
+      directory.enter(facts, [this, id](const std::function<void()>& done) {
+        killed.push_back(id);
+        done();
+      });
     }
     directory.pinned(1, 51);
     directory.pinned(2, 52);
   }
-  ClientsPlan plan(std::vector<std::string_view> args) { return plan_clients(args, directory, 1); }
+  std::vector<std::uint64_t> matching(std::vector<std::string_view> options, bool skip_me = false) const {
+    const ClientFilter filter(options, skip_me);
+    std::vector<std::uint64_t> ids;
+    for (const LocalClient& client : local_clients(directory, server_list, now)) {
+      if (filter.matches(client.line, "1")) ids.push_back(client.id);
+    }
+    return ids;
+  }
 
+  const base::TimePoint now = base::Clock::steady().now();
+  /// 7: the gateway's own, 8: somebody else's.
+  const std::string server_list =
+      "id=51 addr=a:1 laddr=b:2 name= age=0 idle=0 flags=P capa=r db=0 sub=1 cmd=subscribe user=default redir=-1 "
+      "lib-name= lib-ver=\n"
+      "id=52 addr=a:2 laddr=b:2 name= age=0 idle=0 flags=tx capa= db=7 sub=0 cmd=exec user=ann redir=51 lib-name=jedis "
+      "lib-ver=\n"
+      "id=7 addr=c:1 flags=N lib-name=keyferry\nid=8 addr=d:1 flags=N\n";
   ClientDirectory directory;
-  std::uint64_t killed = 0;
+  std::vector<std::uint64_t> killed;
 };
 
 TEST_F(ClientIds, AreTheServersOnTheWayThere) {
-  EXPECT_THAT(plan({"CLIENT", "UNBLOCK", "2", "ERROR"}).args, ElementsAre("CLIENT", "UNBLOCK", "52", "ERROR"));
-  EXPECT_THAT(plan({"CLIENT", "UNBLOCK", "3"}).args, ElementsAre("CLIENT", "UNBLOCK", kNobody));
-  EXPECT_THAT(plan({"CLIENT", "KILL", "id", "52"}).args, ElementsAre("CLIENT", "KILL", "id", kNobody));
-  EXPECT_THAT(plan({"CLIENT", "LIST", "ID", "1", "2", "x"}).args, ElementsAre("CLIENT", "LIST", "ID", "51", "52", "x"));
+  EXPECT_EQ(server_id_text("2", directory), "52");
+  EXPECT_EQ(server_id_text("3", directory), kNobody);
+  EXPECT_EQ(server_id_text("52", directory), kNobody);
+  EXPECT_EQ(server_id_text("x", directory), "x");
+  EXPECT_EQ(server_id_text("0", directory), "0");
 }
 
-TEST_F(ClientIds, AreTheServersInARedirectionToo) {
+TEST_F(ClientIds, StandBehindRedirectButNotInsideAPrefix) {
   const std::vector<std::string_view> args{"CLIENT", "TRACKING", "on", "PREFIX", "REDIRECT", "redirect", "2"};
-  EXPECT_THAT(redirect_args(args, directory),
-              ElementsAre("CLIENT", "TRACKING", "on", "PREFIX", "REDIRECT", "redirect", "52"));
-  EXPECT_TRUE(redirect_args(std::vector<std::string_view>{"CLIENT", "TRACKING", "on"}, directory).empty());
+  EXPECT_EQ(redirect_place(args), 6U);
+  EXPECT_EQ(redirect_place(std::vector<std::string_view>{"CLIENT", "TRACKING", "on"}), std::nullopt);
 }
 
-TEST_F(ClientIds, AreTheGatewaysOnTheWayBackWithoutTheConnectionsThatClientsShare) {
-  const std::string text =
-      "id=51 addr=a name= redir=52 lib-name= x\nid=52 addr=b redir=-1 lib-name=keyferry x\n"
-      "id=7 addr=c redir=-1 lib-name=keyferry x\nid=8 addr=d redir=-1 lib-name= x\n";
-  const std::string reply = "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  const std::string list = translate_client_list(reply, "more\n", directory, resp::Protocol::kResp2);
-  EXPECT_THAT(list, HasSubstr("\nid=1 addr=a name= redir=2 lib-name= x\n"));
-  EXPECT_THAT(list, HasSubstr("\nid=2 addr=b "));
-  EXPECT_THAT(list, Not(HasSubstr("addr=c")));
-  EXPECT_THAT(list, HasSubstr("\nid=8 addr=d redir=-1 lib-name= x\nmore\n\r\n"));
-  EXPECT_EQ(translate_client_list("-ERR x\r\n", "more", directory, resp::Protocol::kResp2), "-ERR x\r\n");
+TEST_F(ClientIds, R7AKillThatTheServerCarriesOutNamesConnectionsOfLocalClientsOnly) {
+  const auto confined = [&](std::vector<std::string_view> args, bool dedicated) {
+    return confined_kill(args, directory, dedicated);
+  };
+  EXPECT_THAT(confined({"CLIENT", "KILL", "TYPE", "id"}, false),
+              ElementsAre("CLIENT", "KILL", "TYPE", "id", "ID", kNobody, "51", "52"));
+  EXPECT_THAT(confined({"CLIENT", "KILL", "id", "2", "3", "SKIPME", "no"}, false),
+              ElementsAre("CLIENT", "KILL", "id", "52", kNobody, "SKIPME", "no"));
+  EXPECT_THAT(confined({"CLIENT", "KILL", "ID", "52", "7", "0"}, true),
+              ElementsAre("CLIENT", "KILL", "ID", "52", kNobody, "0"));
+  EXPECT_THAT(confined({"CLIENT", "KILL", "127.0.0.1:1"}, true), ElementsAre("CLIENT", "KILL", "127.0.0.1:1"));
 }
 
-TEST_F(ClientIds, ClientsWithoutAConnectionAreListedAndKilledHere) {
-  EXPECT_THAT(plan({"CLIENT", "LIST"}).more, HasSubstr("id=3 addr= laddr= fd=-1 name=client-3 "));
-  EXPECT_THAT(plan({"CLIENT", "LIST"}).more, Not(HasSubstr("id=2 ")));
-  EXPECT_EQ(plan({"CLIENT", "LIST", "ID", "2"}).more, "");
-  EXPECT_EQ(plan({"CLIENT", "LIST", "TYPE", "pubsub"}).more, "");
-  const ClientsPlan kill = plan({"CLIENT", "KILL", "ID", "3"});
-  EXPECT_EQ(kill.way, Way::kKillHere);
-  EXPECT_TRUE(directory.kill(kill.id));
-  EXPECT_EQ(killed, 3U);
-  directory.remove(3);
-  EXPECT_EQ(plan({"CLIENT", "KILL", "ID", "3"}).way, Way::kForward);
+TEST_F(ClientIds, AreTheGatewaysInReplies) {
+  EXPECT_EQ(with_id(":52\r\n", kGetRedirId, 2), ":2\r\n");
+  EXPECT_EQ(with_id(":-1\r\n", kGetRedirId, 2), ":-1\r\n");
+  EXPECT_EQ(with_id(":0\r\n", kGetRedirId, 2), ":0\r\n");
+  EXPECT_EQ(with_id(">2\r\n$21\r\ntracking-redir-broken\r\n:52\r\n", kBrokenRedirId, 2),
+            ">2\r\n$21\r\ntracking-redir-broken\r\n:2\r\n");
+  EXPECT_EQ(with_id("%1\r\n$2\r\nid\r\n:9\r\n", kHelloId, 123), "%1\r\n$2\r\nid\r\n:123\r\n");
+  EXPECT_EQ(with_id("-ERR x\r\n", kHelloId, 1), "-ERR x\r\n");
 }
 
-TEST_F(ClientIds, WhatMightEndSharedConnectionsIsRefused) {
-  EXPECT_EQ(plan({"CLIENT", "KILL", "TYPE", "normal"}).way, Way::kRefuse);
-  EXPECT_EQ(plan({"CLIENT", "KILL", "127.0.0.1:1"}).way, Way::kRefuse);
-  EXPECT_EQ(plan({"CLIENT", "LIST", "USER", "x"}).way, Way::kRefuse);
+TEST_F(ClientIds, R7AListShowsLocalClientsByTheirOwnIdsAndAddressesAndNobodyElse) {
+  const std::vector<LocalClient> clients = local_clients(directory, server_list, now);
+  ASSERT_EQ(clients.size(), 3U);
+  EXPECT_THAT(clients[0].line.text(), HasSubstr("id=1 addr=127.0.0.1:7001 laddr=127.0.0.1:6380 name=client-1 age=10 "));
+  EXPECT_EQ(clients[1].line.get("redir"), "1");
+  EXPECT_EQ(clients[1].line.get("lib-name"), "jedis");
+  EXPECT_THAT(clients[2].line.text(), HasSubstr("id=3 addr=/run/s:0 laddr=/run/s:0 fd=-1 name=client-3 age=30 idle= "
+                                                "flags=U capa= db=4 "));
+  EXPECT_THAT(clients[2].line.text(), testing::EndsWith("\n"));
+}
+
+TEST_F(ClientIds, FiltersMeanWhatTheyMeanAtTheServer) {
+  EXPECT_THAT(matching({}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(matching({}, true), ElementsAre(2, 3));
+  EXPECT_THAT(matching({"SKIPME", "yes"}), ElementsAre(2, 3));
+  EXPECT_THAT(matching({"ID", "1", "3", "id", "2", "TYPE", "normal"}), ElementsAre(2, 3));
+  EXPECT_THAT(matching({"NOT-ID", "1", "3"}), ElementsAre(2));
+  EXPECT_THAT(matching({"TYPE", "pubsub"}), ElementsAre(1));
+  EXPECT_THAT(matching({"not-type", "PubSub"}), ElementsAre(2, 3));
+  EXPECT_THAT(matching({"USER", "ann"}), ElementsAre(2));
+  EXPECT_THAT(matching({"NOT-USER", "ann"}), ElementsAre(1, 3));
+  EXPECT_THAT(matching({"FLAGS", "xt"}), ElementsAre(2));
+  EXPECT_THAT(matching({"NOT-FLAGS", "U"}), ElementsAre(1, 2));
+  EXPECT_THAT(matching({"NAME", "x", "NAME", "client-3"}), ElementsAre(3)) << "the last counts";
+  EXPECT_THAT(matching({"LIB-NAME", "jedis"}), ElementsAre(2));
+  EXPECT_THAT(matching({"NOT-LIB-VER", "1"}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(matching({"DB", "7"}), ElementsAre(2));
+  EXPECT_THAT(matching({"CAPA", "r"}), ElementsAre(1));
+  EXPECT_THAT(matching({"IP", "127.0.0.1"}), ElementsAre(1, 2));
+  EXPECT_THAT(matching({"ADDR", "127.0.0.1:7002"}), ElementsAre(2));
+  EXPECT_THAT(matching({"NOT-LADDR", "127.0.0.1:6380"}), ElementsAre(3));
+  EXPECT_THAT(matching({"MAXAGE", "20"}), ElementsAre(2, 3));
+  EXPECT_THAT(matching({"IDLE", "1"}), ElementsAre());
+}
+
+TEST_F(ClientIds, AKilledClientIsOnNoListAnyMore) {
+  bool done = false;
+  EXPECT_TRUE(directory.kill(2, [&] { done = true; }));
+  EXPECT_TRUE(done);
+  EXPECT_THAT(killed, ElementsAre(2));
+  EXPECT_FALSE(directory.kill(2, [] {}));
+  EXPECT_EQ(directory.client_of(52), 0U);
+  EXPECT_THAT(matching({}), ElementsAre(1, 3));
 }
 
 }  // namespace

@@ -83,8 +83,6 @@ inline const std::vector<std::string>& broken_frames() {
       "#tt\r\n",
       ",\r\n",
       ", 1\r\n",
-      "(\r\n",
-      "(1.5\r\n",
       "_x\r\n",
       "*-2\r\n",
       "$99999999999999999999\r\n",

@@ -116,6 +116,12 @@ TEST(ReplyScanner, StreamedTypesAreRefusedByName) {
   }
 }
 
+TEST(ReplyScanner, ABigNumberIsALineAsAScriptMayHavePutAnythingIntoIt) {
+  const Scan result = scan("(123  123\r\n*1\r\n(x\r\n");
+  ASSERT_EQ(result.error, "");
+  EXPECT_EQ(result.frames.size(), 2U);
+}
+
 TEST(ReplyScanner, R5APushIsAFrameOfItsOwnAtEveryPositionOfAPipeline) {
   const std::string push = ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n";
   const std::vector<std::string> replies = {"+OK\r\n", "*2\r\n:1\r\n:2\r\n", "$3\r\nabc\r\n"};

@@ -33,6 +33,20 @@ TEST(Handshake, AuthAndSelectComeFirst) {
   EXPECT_EQ(Handshake(options).request(), commands({{"AUTH", "app", "secret"}, {"SELECT", "3"}}));
 }
 
+TEST(Handshake, R54ADatabaseChosenBeforeAuthIsChosenByTheConfiguredUserForOneWhoMayNot) {
+  ConnectOptions configured;
+  configured.password = "secret";
+  const ConnectOptions options =
+      configured.with({.user = "bob", .password = "x", .database = 9}, resp::Protocol::kResp2);
+  Handshake allowed(options);
+  EXPECT_TRUE(allowed.request().starts_with(
+      commands({{"AUTH", "default", "secret"}, {"SELECT", "9"}, {"AUTH", "bob", "x"}, {"SELECT", "9"}}).substr(0, 20)));
+  EXPECT_EQ(allowed.take("+OK\r\n+OK\r\n+OK\r\n-NOPERM no\r\n+OK\r\n+OK\r\n:7\r\n"), Handshake::State::kDone);
+  EXPECT_EQ(Handshake(options).take("-NOAUTH x\r\n-NOAUTH y\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n:7\r\n"),
+            Handshake::State::kDone);
+  EXPECT_EQ(Handshake(options).take("+OK\r\n-NOPERM no\r\n+OK\r\n-NOPERM no\r\n"), Handshake::State::kFailed);
+}
+
 TEST(Handshake, InResp3HelloCarriesTheUser) {
   ConnectOptions options;
   options.protocol = resp::Protocol::kResp3;
