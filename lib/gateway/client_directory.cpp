@@ -4,9 +4,9 @@
 
 namespace keyferry::gateway {
 
-void ClientDirectory::enter(const ClientFacts& facts, Kill kill) {
+void ClientDirectory::enter(const ClientFacts& facts, Door kill, Door attach) {
   const std::lock_guard lock(mutex_);
-  clients_[facts.id] = {{facts, 0}, std::move(kill)};
+  clients_[facts.id] = {{facts, 0}, std::move(kill), std::move(attach)};
 }
 
 void ClientDirectory::update(const ClientFacts& facts) {
@@ -45,7 +45,7 @@ std::uint64_t ClientDirectory::client_of(std::uint64_t server_id) const {
 }
 
 bool ClientDirectory::kill(std::uint64_t id, std::function<void()> done) {
-  Kill kill;
+  Door kill;
   {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(id);
@@ -55,6 +55,18 @@ bool ClientDirectory::kill(std::uint64_t id, std::function<void()> done) {
     clients_.erase(found);
   }
   kill(std::move(done));
+  return true;
+}
+
+bool ClientDirectory::attach(std::uint64_t id, std::function<void()> done) const {
+  Door attach;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return false;
+    attach = found->second.attach;
+  }
+  attach(std::move(done));
   return true;
 }
 

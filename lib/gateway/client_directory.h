@@ -60,11 +60,12 @@ struct ListedClient {
 /// name or gets a connection of its own, never for an ordinary command.
 class ClientDirectory {
  public:
-  /// Ends a client and then calls `done`, on the client's own thread. Itself called from any thread.
-  using Kill = std::function<void(std::function<void()> done)>;
+  /// What is asked of a client, on its own thread, and then calls `done` there. Itself called from any thread.
+  using Door = std::function<void(std::function<void()> done)>;
 
-  /// Enters a client, or what has changed about it.
-  void enter(const ClientFacts& facts, Kill kill);
+  /// Enters a client. `kill` ends it, `attach` gives it a connection of its own if it can.
+  void enter(const ClientFacts& facts, Door kill, Door attach);
+  /// What has changed about it.
   void update(const ClientFacts& facts);
   void remove(std::uint64_t id);
   /// 0: it has none any more.
@@ -76,13 +77,16 @@ class ClientDirectory {
   std::uint64_t client_of(std::uint64_t server_id) const;
   /// The client is on no list any more, and `done` is called when it has ended. False: no such client, and no call.
   bool kill(std::uint64_t id, std::function<void()> done);
+  /// `done` is called when the client has a connection of its own, or can't have one. False: as above.
+  bool attach(std::uint64_t id, std::function<void()> done) const;
   /// All, by id.
   std::vector<ListedClient> all() const;
 
  private:
   struct Entry {
     ListedClient client;
-    Kill kill;
+    Door kill;
+    Door attach;
   };
 
   mutable std::mutex mutex_;

@@ -82,6 +82,15 @@ bool Pin::blocked() const {
                      [](const Sent& sent) { return sent.plan.effect == PinEffect::kBlocking; });
 }
 
+bool Pin::greets() const {
+  return std::any_of(owed_.begin(), owed_.end(),
+                     [](const Sent& sent) { return sent.plan.effect == PinEffect::kGreets; });
+}
+
+bool Pin::must_be_raw() const {
+  return subscriptions_.any() && session_.client().protocol == resp::Protocol::kResp2;
+}
+
 void Pin::flush() {
   if (state_ != State::kReady || write_busy_ || out_.empty()) return;
   std::swap(out_, writing_);
@@ -156,10 +165,13 @@ bool Pin::deliver(std::string_view piece, bool last) {
   }
   if (scanner_.type() == '>') {
     push_.append(piece);
-    if (last) session_.push(with_id(std::exchange(push_, {}), kBrokenRedirId, session_.client().redirect));
+    if (last) take_push();
     return true;
   }
-  if (owed_.empty()) return false;
+  if (owed_.empty()) {
+    if (must_be_raw()) session_.push(piece);
+    return must_be_raw();
+  }
   if (head_.size() < kHead) head_.append(piece.substr(0, kHead - head_.size()));
   if (holds_reply()) {
     whole_.append(piece);
@@ -174,6 +186,16 @@ bool Pin::deliver(std::string_view piece, bool last) {
   replied(std::move(sent));
   head_.clear();
   return true;
+}
+
+void Pin::take_push() {
+  const std::string push = with_id(std::exchange(push_, {}), kBrokenRedirId, session_.client().redirect);
+  session_.push(push);
+  if (owed_.empty() || owed_.front().plan.effect != PinEffect::kSubscribes) return;
+  if (!subscriptions_.take(owed_.front().plan.pushes, push)) return;
+  const SlotTag tag = owed_.front().tag;
+  owed_.pop_front();
+  session_.finish_reply(tag);
 }
 
 bool Pin::holds_reply() const {
@@ -219,7 +241,7 @@ void Pin::replied(Sent sent) {
   const bool error = head_.starts_with('-') || head_.starts_with('!');
   const bool queued = head_.starts_with("+QUEUED");
   if (queued) {
-    if (sent.plan.effect == PinEffect::kChanges) soiled_ = true;
+    if (sent.plan.effect == PinEffect::kChanges || sent.plan.effect == PinEffect::kGreets) soiled_ = true;
     if (sent.plan.then || sent.plan.rewrite) in_exec_.push_back({queued_, std::move(sent.plan)});
     ++queued_;
   } else if (!error) {
@@ -228,7 +250,8 @@ void Pin::replied(Sent sent) {
     // Refused for another reason (arity, ACL) the transaction is still open.
     if (head_.starts_with("-EXECABORT")) in_multi_ = watching_ = false;
     if (head_.starts_with("-ERR EXEC without")) in_multi_ = false;
-  } else if (sent.plan.effect == PinEffect::kChanges || sent.plan.effect == PinEffect::kReset) {
+  } else if (sent.plan.effect == PinEffect::kChanges || sent.plan.effect == PinEffect::kGreets ||
+             sent.plan.effect == PinEffect::kReset) {
     soiled_ = true;
   }
   if (!in_multi_) {
@@ -257,14 +280,17 @@ void Pin::follow(PinPlan& plan) {
       break;
     case PinEffect::kReset:
       in_multi_ = watching_ = kept_ = false;
+      subscriptions_.clear();
       soiled_ = true;
       break;
     case PinEffect::kChanges:
+    case PinEffect::kGreets:
       soiled_ = true;
       break;
     case PinEffect::kNone:
     case PinEffect::kSilent:
     case PinEffect::kBlocking:
+    case PinEffect::kSubscribes:
       break;
   }
   if (plan.then) plan.then();

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/unique_function.h"
 #include "gateway/reply_slots.h"
+#include "gateway/subscriptions.h"
 #include "resp/reply_scanner.h"
 #include "upstream/connection.h"
 #include "upstream/pools.h"
@@ -31,8 +32,12 @@ enum class PinEffect : std::uint8_t {
   kWatch,
   kUnwatch,
   kReset,
+  /// SUBSCRIBE and its like in RESP3: pushes are its answer (PinPlan::pushes), or an error.
+  kSubscribes,
   /// What else changes the connection.
   kChanges,
+  /// HELLO: as kChanges, and what follows waits for its reply, as that may be the last in this protocol.
+  kGreets,
 };
 
 /// What becomes of a reply. Inside MULTI it all waits for the command's part of EXEC's reply.
@@ -42,6 +47,7 @@ struct PinPlan {
   base::Task then{};
   /// Makes what the client gets of the reply, which is held until it is whole.
   base::UniqueFunction<std::string(std::string)> rewrite{};
+  Subscriptions::Wanted pushes{};
   /// Takes the whole reply and answers the client itself.
   base::UniqueFunction<void(const std::string&)> answer{};
 };
@@ -83,6 +89,9 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void when_room(base::Task task) { on_room_ = std::move(task); }
 
   bool control() const { return control_; }
+  bool greets() const;
+  /// It has subscriptions from RESP3 and speaks RESP2 now, where messages look like replies: for a RawPipe.
+  bool must_be_raw() const;
   /// Replies that have not come.
   std::size_t owed() const { return owed_.size(); }
   bool blocked() const;
@@ -127,6 +136,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void rest();
   void take_bytes(std::string_view bytes);
   bool deliver(std::string_view piece, bool last);
+  void take_push();
   bool holds_reply() const;
   void deliver_whole();
   std::string executed(std::string reply);
@@ -161,6 +171,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool begun_ = false;
 
   const bool control_;
+  Subscriptions subscriptions_;
   std::size_t queued_ = 0;
   std::vector<Queued> in_exec_;
   bool in_multi_ = false;

@@ -351,6 +351,7 @@ void Router::output_drained() {
 }
 
 void Router::client_gone() {
+  for (const auto& done : std::exchange(attaching_, {})) done();
   if (pin_) {
     pin_->close();
     pin_.reset();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,6 +63,10 @@ class Router final : public upstream::ReplySink {
   void operation_done(Operation& operation);
   void continue_with(Operation& old, std::shared_ptr<Operation> next);
   void advance_gets();
+  /// Another client wants to send invalidations here (CLIENT TRACKING with REDIRECT), so this one needs a connection of
+  /// its own. `done` runs when it has one, can't have one, or is gone.
+  void attach(std::function<void()> done);
+  void advance_attach();
   /// What was queued for the client has left.
   void output_drained();
   void client_gone();
@@ -101,7 +106,9 @@ class Router final : public upstream::ReplySink {
   void keep_pin();
   void name_pin();
   void tell_pin(std::span<const std::string_view> args);
+  bool subscribes_by_pushes(std::span<const std::string_view> args) const;
   bool start_raw();
+  bool redirect_ready(std::span<const std::string_view> args);
   PinPlan plan(Route route, std::span<const std::string_view> args);
   PinPlan plan_client(std::span<const std::string_view> args);
   base::Task identity_change(std::span<const std::string_view> args);
@@ -131,6 +138,11 @@ class Router final : public upstream::ReplySink {
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;
   std::shared_ptr<Pin> pin_;
+  /// Of attach().
+  std::vector<std::function<void()>> attaching_;
+  /// The client that this one's redirection waits for to be attached, and the one that had its chance; 0: none.
+  std::uint64_t redirect_waits_ = 0;
+  std::uint64_t redirect_tried_ = 0;
 };
 
 }  // namespace keyferry::gateway

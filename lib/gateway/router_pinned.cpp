@@ -44,12 +44,17 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
   }
   // It is not for what comes behind.
   if (pin_->control() && route != Route::kControl) return false;
+  if (pin_->greets()) return false;
+  if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
+  if (route == Route::kOwn && !redirect_ready(args)) return false;
   const bool answered = pin_->owed() == 0;
   switch (route) {
     case Route::kRaw:
       if (!answered) return false;
       if (!promote_or_refuse(route)) break;
-      return start_raw();
+      if (!subscribes_by_pushes(args)) return start_raw();
+      send_pinned(route, args, raw);
+      break;
     case Route::kBlobGet:
     case Route::kBlobSet:
       if (!answered) return false;
@@ -168,6 +173,53 @@ void Router::send_pinned(Route route, std::span<const std::string_view> args, st
   pin_->send(bytes, tag, std::move(todo));
 }
 
+/// The client that a redirection names is given a connection of its own first. False: that is under way.
+bool Router::redirect_ready(std::span<const std::string_view> args) {
+  const auto place = dedicated_ ? std::nullopt : redirect_place(args);
+  const std::uint64_t id = place ? id_of(args[*place]).value_or(0) : 0;
+  if (id == 0 || worker_.directory.server_id(id) != 0 || redirect_tried_ == id) {
+    redirect_tried_ = 0;
+    return true;
+  }
+  if (redirect_waits_ == id) return false;
+  redirect_waits_ = id;
+  return !worker_.directory.attach(id, [&loop = worker_.loop, weak = session_.weak_from_this(), this, id] {
+    loop.post([weak, this, id] {
+      const auto session = weak.lock();
+      if (!session) return;
+      redirect_waits_ = 0;
+      redirect_tried_ = id;
+      session->process();
+    });
+  });
+}
+
+void Router::attach(std::function<void()> done) {
+  attaching_.push_back(std::move(done));
+  session_.process();
+}
+
+void Router::advance_attach() {
+  if (attaching_.empty()) return;
+  if (!pin_) {
+    if (!greeting_) want_pin(Pin::Kind::kLong);
+    return;
+  }
+  if (pin_->state() == Pin::State::kWaiting || pin_->control()) return;
+  if (pin_->state() == Pin::State::kFailed) {
+    pin_.reset();
+  } else if (pin_->promote()) {
+    keep_pin();
+  }
+  for (const auto& one : std::exchange(attaching_, {})) one();
+}
+
+/// In RESP3 a subscriber's replies can be told from pushes, so that all its other commands go on as they did.
+bool Router::subscribes_by_pushes(std::span<const std::string_view> args) const {
+  return !dedicated_ && !pin_->in_transaction() && session_.client().protocol == resp::Protocol::kResp3 &&
+         Subscriptions::wanted_by(args).has_value();
+}
+
 /// The command that the parser has just given stays in the input: the pipe takes it from there.
 bool Router::start_raw() {
   if (!pin_->settled()) return false;
@@ -196,6 +248,10 @@ PinPlan Router::plan(Route route, std::span<const std::string_view> args) {
   switch (route) {
     case Route::kBlocking:
       return {.effect = PinEffect::kBlocking};
+    case Route::kRaw:
+      if (const auto pushes = Subscriptions::wanted_by(args))
+        return {.effect = PinEffect::kSubscribes, .pushes = *pushes};
+      return {};
     case Route::kAlone:
       // Among them subcommands that the table does not know.
       return {.effect = equals_upper(args[0], "CLIENT") ? PinEffect::kChanges : PinEffect::kNone};
@@ -274,7 +330,7 @@ base::Task Router::identity_change(std::span<const std::string_view> args) {
 }
 
 PinPlan Router::greeting(std::span<const std::string_view> args) {
-  PinPlan todo{.effect = PinEffect::kChanges};
+  PinPlan todo{.effect = PinEffect::kGreets};
   if (!dedicated_) {
     todo.rewrite = [this](std::string reply) {
       return reply.starts_with('-') ? reply : with_id(std::move(reply), kHelloId, session_.client().id);
@@ -317,7 +373,8 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
     return true;
   }
   bool failed = false;
-  if (!pin_ready(failed)) return false;
+  if (!pin_ready(failed) || pin_->greets()) return false;
+  if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
   if (route == Route::kBlobSet || route == Route::kRaw || route == Route::kLocal) {
     if (pin_->owed() != 0) return false;
   }

@@ -57,12 +57,21 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
 Session::~Session() = default;
 
 void Session::start() {
-  worker_.directory.enter(facts(), [&loop = worker_.loop, weak = weak_from_this()](std::function<void()> done) {
+  using Done = std::function<void()>;
+  const auto kill = [&loop = worker_.loop, weak = weak_from_this()](Done done) {
     loop.post([weak, done = std::move(done)] {
       if (const auto self = weak.lock()) self->kill();
       done();
     });
-  });
+  };
+  const auto attach = [&loop = worker_.loop, weak = weak_from_this()](Done done) {
+    loop.post([weak, done = std::move(done)]() mutable {
+      const auto self = weak.lock();
+      if (!self || self->closed_) return done();
+      self->router_.attach(std::move(done));
+    });
+  };
+  worker_.directory.enter(facts(), kill, attach);
   read_more();
 }
 
@@ -155,6 +164,7 @@ void Session::close_if_over() {
 void Session::process() {
   if (processing_ || closed_) return;
   processing_ = true;
+  router_.advance_attach();
   while (!closing_ && !closed_ && input_owner_ == nullptr && may_go_on() && input_.size() != 0) {
     if (!take_command()) break;
   }

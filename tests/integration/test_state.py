@@ -218,6 +218,14 @@ def test_ids_of_clients_are_the_gateways_wherever_the_server_speaks_of_them(clie
     assert one.call("CLIENT", "UNBLOCK", ids[2]) == 0
     assert one.call("CLIENT", "UNBLOCK", ids[1], "ERROR") == 1
     assert blocked.reply().startswith("UNBLOCKED")
+    third = clients(3)
+    number = third.call("CLIENT", "ID")
+    third.send("SUBSCRIBE", "z", "y")
+    assert [third.reply()[:2], third.reply()[:2]] == [[b"subscribe", b"z"], [b"subscribe", b"y"]]
+    assert (third.call("CLIENT", "ID"), third.call("GET", "k")) == (number, None)
+    assert third.call("HELLO", 2)[5] == 2 and one.call("PUBLISH", "z", "x") == 1
+    assert third.reply() == [b"message", b"z", b"x"]
+    third.close()
     for gone in (idle, follower):  # one without a connection of its own, one with
         assert one.call("CLIENT", "KILL", "ID", ids[2 if gone is idle else 3]) == 1
         with pytest.raises(EOFError):

@@ -28,10 +28,12 @@ class ClientIds : public testing::Test {
       facts.database = id == 3 ? 4 : 0;
       facts.redirect = id == 2 ? 1 : 0;
       facts.since = now - std::chrono::seconds(10 * id);
-      directory.enter(facts, [this, id](const std::function<void()>& done) {
-        killed.push_back(id);
-        done();
-      });
+      directory.enter(facts,
+                      [this, id](const std::function<void()>& done) {
+                        killed.push_back(id);
+                        done();
+                      },
+                      {});
     }
     directory.pinned(1, 51);
     directory.pinned(2, 52);

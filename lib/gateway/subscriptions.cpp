@@ -1,0 +1,51 @@
+#include "gateway/subscriptions.h"
+
+#include <algorithm>
+
+#include "gateway/command_table.h"
+#include "resp/decode.h"
+
+namespace keyferry::gateway {
+
+namespace {
+
+struct Command {
+  std::string_view name;
+  std::string_view kind;
+  bool begins;
+};
+
+constexpr std::array kCommands{
+    Command{"SUBSCRIBE", "subscribe", true},        Command{"PSUBSCRIBE", "psubscribe", true},
+    Command{"SSUBSCRIBE", "ssubscribe", true},      Command{"UNSUBSCRIBE", "unsubscribe", false},
+    Command{"PUNSUBSCRIBE", "punsubscribe", false}, Command{"SUNSUBSCRIBE", "sunsubscribe", false},
+};
+
+}  // namespace
+
+std::optional<Subscriptions::Wanted> Subscriptions::wanted_by(std::span<const std::string_view> args) {
+  for (const Command& command : kCommands) {
+    if (equals_upper(args[0], command.name)) return Wanted{command.kind, args.size() - 1};
+  }
+  return std::nullopt;
+}
+
+bool Subscriptions::take(Wanted& wanted, std::string_view push) {
+  const resp::DecodeResult decoded = resp::decode(push);
+  if (!decoded.ok() || decoded.value.children.size() != 3) return false;
+  const auto& parts = decoded.value.children;
+  if (parts[0].text != wanted.kind || parts[2].kind != resp::Value::Kind::kInteger) return false;
+  const Family family = wanted.kind[0] == 'p'                                                   ? kPatterns
+                        : wanted.kind.substr(0, 2) == "ss" || wanted.kind.substr(0, 3) == "sun" ? kShards
+                                                                                                : kChannels;
+  std::size_t& count = counts_[family];
+  if (wanted.count == 0) wanted.count = std::max<std::size_t>(count, 1);
+  std::size_t& told = totals_[family == kShards ? 1 : 0];
+  const auto total = static_cast<std::size_t>(std::max<std::int64_t>(parts[2].integer, 0));
+  if (total > told) ++count;
+  if (total < told && count > 0) --count;
+  told = total;
+  return --wanted.count == 0;
+}
+
+}  // namespace keyferry::gateway
