@@ -107,7 +107,6 @@ bool Router::greet(std::span<const std::string_view> args, std::size_t bytes) {
   ++outstanding_;
   std::string command;
   resp::append_command(command, {"HELLO", hello.protocol == resp::Protocol::kResp3 ? "3" : "2"});
-  worker_.metrics.server_out.add(command.size());
   channel_->send(command, *this, tag);
   return true;
 }
