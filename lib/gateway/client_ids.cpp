@@ -71,7 +71,7 @@ std::vector<std::string> confined_kill(std::span<const std::string_view> args, c
 }
 
 std::string with_id(std::string bytes, std::string_view mark, std::uint64_t id) {
-  const std::size_t at = bytes.find(mark);
+  const std::size_t at = id == 0 ? std::string::npos : bytes.find(mark);
   if (at == std::string::npos) return bytes;
   const std::size_t begin = at + mark.size();
   const std::size_t end = bytes.find('\r', begin);

@@ -28,7 +28,8 @@ std::optional<std::size_t> redirect_place(std::span<const std::string_view> args
 std::vector<std::string> confined_kill(std::span<const std::string_view> args, const ClientDirectory& directory,
                                        bool dedicated);
 
-/// A reply or push with `id` in place of the number above 0 behind the first `mark` in it, if it has one.
+/// A reply or push with `id` in place of the number above 0 behind the first `mark` in it, if it has one. As it is
+/// if `id` is 0: a client of a dedicated listener.
 std::string with_id(std::string bytes, std::string_view mark, std::uint64_t id);
 
 /// What stands in front of the id in HELLO's reply, in CLIENT GETREDIR's, in CLIENT TRACKINGINFO's and in the push

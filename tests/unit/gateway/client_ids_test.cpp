@@ -93,6 +93,7 @@ TEST_F(ClientIds, AreTheGatewaysInReplies) {
   EXPECT_EQ(with_id(">2\r\n$21\r\ntracking-redir-broken\r\n:52\r\n", kBrokenRedirId, 2),
             ">2\r\n$21\r\ntracking-redir-broken\r\n:2\r\n");
   EXPECT_EQ(with_id("%1\r\n$2\r\nid\r\n:9\r\n", kHelloId, 123), "%1\r\n$2\r\nid\r\n:123\r\n");
+  EXPECT_EQ(with_id(":52\r\n", kGetRedirId, 0), ":52\r\n");
   EXPECT_EQ(with_id("-ERR x\r\n", kHelloId, 1), "-ERR x\r\n");
 }
 
