@@ -147,6 +147,15 @@ bool audit_wanted() {
   return true;
 }
 
+/// Another one: a provider that works like efa-direct where there is none (tests/rdma_lab/README.md).
+std::string provider_of(const FabricOptions& options) {
+  const char* value = std::getenv("KEYFERRY_FABRIC_VERBS");
+  if (value == nullptr || std::string_view(value) != "1") return options.provider;
+  spdlog::warn(
+      "KEYFERRY_FABRIC_VERBS is set: fabric.provider is not looked at, only a test's server speaks verbs;ofi_rxm");
+  return "verbs";
+}
+
 std::string_view wanted_name(Transport transport) {
   switch (transport) {
     case Transport::kAuto:
@@ -237,7 +246,7 @@ void Daemon::open_fabric() {
     return;
   }
   fabric::FabricOptions fabric;
-  fabric.provider = options_.fabric.provider;
+  fabric.provider = provider_of(options_.fabric);
   fabric.interfaces = options_.fabric.interfaces;
   fabric.bind = options_.fabric.bind;
   fabric.library = options_.fabric.library;

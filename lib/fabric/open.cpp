@@ -102,7 +102,7 @@ class LibfabricFabric final : public Fabric {
 std::unique_ptr<Fabric> open_fabric(const FabricOptions& options) {
   std::shared_ptr<const Library> library = Library::load(options.library);
   Provider provider = choose_provider(library, options);
-  auto domain = std::make_unique<Domain>(std::move(library), std::move(provider.info), provider.traits.needs_polling);
+  auto domain = std::make_unique<Domain>(std::move(library), std::move(provider.info), provider.can_sleep);
   provider.traits.address_length = probe(*domain);
   return std::make_unique<LibfabricFabric>(std::move(domain), std::move(provider.traits));
 }

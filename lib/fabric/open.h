@@ -10,7 +10,9 @@ namespace keyferry::fabric {
 
 struct FabricOptions {
   /// "efa-direct", "software" (libfabric's tcp from 2.0 on, net of 1.17), or "auto": efa-direct where there is a
-  /// device, else software.
+  /// device, else software. "verbs" (verbs;ofi_rxm) is for tests on soft RoCE: no server of others speaks it, but like
+  /// efa-direct it registers memory with a device, chooses the keys and wants addresses, so that these ways run
+  /// somewhere.
   std::string provider = "auto";
   /// Names of domains, the first that this host has is used: interfaces ("eth0", "lo") or RDMA devices. Empty: the
   /// first that libfabric lists.

@@ -12,6 +12,9 @@ namespace keyferry::fabric {
 struct Provider {
   Info info;
   Traits traits;
+  /// The completion queue may have a wait object. Not on verbs: ofi_rxm leaves a closed endpoint in the queue's wait
+  /// set, and the next sleep reads freed memory (seen with 1.17).
+  bool can_sleep = false;
 };
 
 /// Asks libfabric with the hints of blob-rdma spec 4.1 and chooses as in 4.2. Throws std::runtime_error that names

@@ -53,9 +53,9 @@ TEST_P(ProviderTest, EfaDirectWithoutADeviceOrOnAnOldLibraryIsOneMessage) {
 
 TEST_P(ProviderTest, AnUnknownProviderIsNamedWithThoseAllowed) {
   FabricOptions options;
-  options.provider = "verbs";
+  options.provider = "psm3";
   EXPECT_THAT(open_error(options),
-              HasSubstr("fabric.provider is \"verbs\"; it must be auto, efa-direct, software or off"));
+              HasSubstr("fabric.provider is \"psm3\"; it must be auto, efa-direct, software or off"));
 }
 
 TEST_P(ProviderTest, R68AMissingInterfaceIsNamedWithThoseThatThisHostHas) {

@@ -15,6 +15,7 @@ constexpr int kMemoryModes = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI
 // spec 4.6).
 const char* provider_name(const Libfabric& library, Provider provider) {
   if (provider == Provider::kEfaDirect) return "efa";
+  if (provider == Provider::kVerbs) return "verbs;ofi_rxm";
   return library.major() < 2 ? "net" : "tcp";
 }
 
@@ -47,7 +48,8 @@ Libfabric::Info find_entries(const Libfabric& library, const Settings& settings,
 
 bool usable(const fi_info& entry, Provider provider) {
   if (entry.domain_attr == nullptr || entry.domain_attr->name == nullptr || entry.ep_attr == nullptr) return false;
-  return provider == Provider::kEfaDirect || entry.ep_attr->protocol == FI_PROTO_XNET;
+  if (provider == Provider::kEfaDirect) return true;
+  return entry.ep_attr->protocol == (provider == Provider::kVerbs ? FI_PROTO_RXM : FI_PROTO_XNET);
 }
 
 // The first entry of each domain in list order, or of each domain named in fabric-interfaces.
@@ -105,7 +107,7 @@ std::unique_ptr<Fabric> Fabric::open(const Settings& settings, std::string& prob
       settings.fabric_services == 0 ? entries.size() : static_cast<std::size_t>(settings.fabric_services);
   for (std::size_t i = 0; i < count; ++i) {
     const FabricService::Options options{i, static_cast<std::size_t>(settings.fabric_max_in_flight),
-                                         settings.provider() == Provider::kEmulated};
+                                         settings.provider() != Provider::kEfaDirect};
     auto service = FabricService::open(library, *entries[i % entries.size()], options, problem);
     if (!service) {
       fabric->stop();

@@ -58,16 +58,16 @@ struct ChoiceRow {
   const char* name;
   int Settings::*field;
   int standard;
-  std::array<const char*, 3> choices;
+  std::array<const char*, 4> choices;
   int count;
   unsigned flags;
 };
 
-constexpr std::array<int, 3> kChoiceValues = {0, 1, 2};
+constexpr std::array<int, 4> kChoiceValues = {0, 1, 2, 3};
 
 ChoiceRow choices[] = {
-    {"fabric-provider", &Settings::fabric_provider, 0, {"Emulated", "EfaDirect", "Off"}, 3, kFixed},
-    {"check-order", &Settings::check_order, 0, {"arguments-first", "lookup-first", nullptr}, 2, 0},
+    {"fabric-provider", &Settings::fabric_provider, 0, {"Emulated", "EfaDirect", "Off", "Verbs"}, 4, kFixed},
+    {"check-order", &Settings::check_order, 0, {"arguments-first", "lookup-first", nullptr, nullptr}, 2, 0},
 };
 
 // The server shows a string setting through a ValkeyModuleString that the module keeps; remembered per field.

@@ -7,7 +7,7 @@
 
 namespace keyferry::large_object {
 
-enum class Provider { kEmulated, kEfaDirect, kOff };
+enum class Provider { kEmulated, kEfaDirect, kOff, kVerbs };
 
 /// Which check of a transfer comes first; clients must not rely on either order (blob-rdma spec 2.2 and appendix B item
 /// 2).

@@ -333,7 +333,7 @@ def test_services_are_as_many_and_where_they_are_wanted(make_server, settings, s
 @pytest.mark.parametrize("settings, complaint", [
     ({"chunk-size": "4095"}, "largeobj.chunk-size cannot be '4095': allowed are 4096 to 268435456"),
     ({"chunk-size": "much"}, "largeobj.chunk-size cannot be 'much'"),
-    ({"fabric-provider": "Verbs"}, "largeobj.fabric-provider cannot be 'Verbs': allowed are Emulated, EfaDirect, Off"),
+    ({"fabric-provider": "Psm"}, "largeobj.fabric-provider cannot be 'Psm': allowed are Emulated, EfaDirect, Off, Verbs"),
     ({"shuffle": "maybe"}, "largeobj.shuffle cannot be 'maybe': allowed are yes and no"),
     ({"colour": "blue"}, "unknown setting 'colour'"),
 ])
