@@ -237,11 +237,11 @@ def test_without_a_server_requests_get_one_error_each_and_the_client_stays_conne
             wire.send("GET", "a")
             wire.send_value("BLOB.TCP_SET", "large", OLD)
             wire.send("BLOB.TCP_GET", "large")
-            wire.send("PING")
+            wire.send("CLIENT", "GETNAME")  # answered by keyferryd itself
             for _ in range(3):
                 answer = wire.reply()
                 assert isinstance(answer, ErrorReply) and answer.startswith("ERR keyferry"), answer
-            assert wire.reply() == b"PONG"
+            assert wire.reply() is None
         assert stack.http("/healthz")[0] == 200
         assert stack.http("/readyz")[0] != 200
         stack.start_valkey()

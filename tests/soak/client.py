@@ -4,7 +4,8 @@
     {"tag", "do": "get", "key", "values": [[length, seed]]}  -> {"tag", "outcome": "value", "length"} or {"tag", "outcome": "missing"}
     both                                                     -> {"tag", "outcome": "error" or "closed", "text"}
 
-Behind every command goes a PING with the tag, so that a reply too few or too many is seen at once. Whatever else comes ends the process with status 1.
+Behind every command the client names itself by the tag and asks for its name, which keyferryd answers without the server, so that a reply too few or too
+many is seen at once. Whatever else comes ends the process with status 1.
 """
 
 import json
@@ -16,9 +17,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from wire import ErrorReply, Pattern, Wire, WireError  # noqa: E402
 
 
+def mark_end(wire, task):
+    wire.send("CLIENT", "SETNAME", task["tag"])
+    wire.send("CLIENT", "GETNAME")
+
+
 def store(wire, task):
     wire.send_value("BLOB.TCP_SET", task["key"], Pattern(*task["value"]))
-    wire.send("PING", task["tag"])
+    mark_end(wire, task)
     answer = wire.reply()
     if isinstance(answer, ErrorReply):
         return {"outcome": "error", "text": answer}
@@ -29,7 +35,7 @@ def store(wire, task):
 
 def fetch(wire, task):
     wire.send("BLOB.TCP_GET", task["key"])
-    wire.send("PING", task["tag"])
+    mark_end(wire, task)
     header = wire.line()
     if header[:1] == b"-":
         return {"outcome": "error", "text": header[1:].decode(errors="backslashreplace")}
@@ -51,8 +57,8 @@ def main():
         try:
             wire = wire or Wire(address, timeout)
             answer = (store if task["do"] == "set" else fetch)(wire, task)
-            behind = wire.reply()
-            if behind != str(task["tag"]).encode():
+            behind = [wire.reply(), wire.reply()]
+            if behind != [b"OK", str(task["tag"]).encode()]:
                 raise WireError(f"behind the reply came {behind!r}, not the tag {task['tag']}")
         except (EOFError, ConnectionError) as error:
             wire = None
