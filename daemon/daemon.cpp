@@ -16,6 +16,7 @@
 #include "daemon/network_way.h"
 #include "daemon/placement.h"
 #include "fabric/open.h"
+#include "upstream/rdma_tuning.h"
 
 namespace keyferry::daemon {
 
@@ -64,14 +65,18 @@ upstream::ConnectOptions ordinary_options(const Options& options, const std::sha
   upstream::RdmaSettings settings;
   settings.port = rdma_port(options);
   settings.buffer = options.upstream.rdma_buffer;
-  // Both, and what follows, have to fit into the time for a connection.
-  settings.resolve_timeout = options.limits.upstream_wait / 4;
+  settings.completion_vector = static_cast<unsigned>(options.upstream.rdma_vector);
+  settings.resolve_timeout = options.upstream.rdma_resolve;
   connect.rdma = upstream::RdmaOptions{settings, route};
   return connect;
 }
 
 std::shared_ptr<upstream::RdmaRoute> make_route(const Options& options) {
   if (!uses_rdma(options)) return nullptr;
+  upstream::RdmaTuning& tuning = upstream::rdma_tuning();
+  tuning.queue = static_cast<std::uint32_t>(options.upstream.rdma_queue);
+  tuning.spin = std::chrono::microseconds(options.upstream.rdma_spin_us);
+  tuning.connect_timeout = options.upstream.rdma_connect;
   return std::make_shared<upstream::RdmaRoute>(options.upstream.transport == Transport::kRdma &&
                                                options.upstream.require);
 }

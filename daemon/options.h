@@ -74,6 +74,11 @@ struct UpstreamOptions {
   bool require = false;
   /// Bytes.
   std::uint64_t rdma_buffer = 0;
+  std::size_t rdma_queue = 0;
+  std::size_t rdma_vector = 0;
+  std::size_t rdma_spin_us = 0;
+  base::Duration rdma_resolve{};
+  base::Duration rdma_connect{};
   /// Shared connections per node, worker and protocol.
   std::size_t connections = 0;
   std::string user;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "resp/reply_scanner.h"
+#include "upstream/rdma_tuning.h"
 #include "upstream/transport.h"
 
 namespace keyferry::upstream {
@@ -14,6 +15,8 @@ namespace {
 
 // A buffer that a burst made larger than this is given back.
 constexpr std::size_t kKeptBuffer = 256 * base::kKiB;
+// How often a channel over RDMA looks whether it is idle.
+constexpr base::Duration kLookAfter = std::chrono::seconds(1);
 // Attributes in front of a frame are held until it is known whether a reply or a push follows. No Valkey sends any.
 constexpr std::size_t kHeldAttributes = 64 * base::kKiB;
 
@@ -21,6 +24,16 @@ constexpr std::size_t kHeldAttributes = 64 * base::kKiB;
 
 // Shared with the handlers under way. Handlers look at `stopped` first: the Channel is gone then and its sinks may be.
 struct Channel::Impl : std::enable_shared_from_this<Impl> {
+  // PING on an idle channel; nobody waits for the answer.
+  struct Ping final : ReplySink {
+    bool on_reply(std::uint64_t, std::string_view, bool last) override {
+      if (last) waiting = false;
+      return true;
+    }
+    void on_reply_lost(std::uint64_t, Lost, bool, std::string_view) override { waiting = false; }
+    bool waiting = false;
+    base::TimePoint since{};
+  };
   struct Owed {
     ReplySink* sink;
     std::uint64_t tag;
@@ -43,6 +56,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   void deliver(std::string_view piece, bool last);
   void fail(std::string why);
   void close_if_drained();
+  void look_after();
   void refuse_later();
   void refuse();
 
@@ -51,10 +65,15 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
 
   base::Loop& loop;
   ConnectOptions options;
+  // Until the dial, then for look_after().
   base::Timer wait_timer;
   std::unique_ptr<Connection> connection;
   base::TimePoint connected_at{};
   base::TimePoint died_at{};
+  // When look_after() last saw bytes come or replies owed, and how many bytes had come by then.
+  base::TimePoint moved_at{};
+  std::uint64_t moved = 0;
+  Ping ping;
   Carrier carrier = Carrier::kTcp;
   bool ever_connected = false;
   bool stopped = false;
@@ -115,11 +134,12 @@ void Channel::Impl::connected(std::unique_ptr<Connection> its_connection) {
   connection = std::move(its_connection);
   carrier = connection->carrier();
   ever_connected = true;
-  connected_at = heard = base::Clock::steady().now();
+  connected_at = heard = moved_at = base::Clock::steady().now();
   // How long the dial took says nothing about the server's replies.
   for (Owed& each : owed) each.since = connected_at;
   read();
   flush();
+  if (carrier == Carrier::kRdma) look_after();
 }
 
 void Channel::Impl::stop() {
@@ -241,6 +261,27 @@ void Channel::Impl::deliver(std::string_view piece, bool last) {
 void Channel::Impl::close_if_drained() {
   if (retired && owed.size() == refused)
     fail(options.address.text() + ": the connection was retired and closed after its last reply");
+}
+
+// Over RDMA a server that is gone may never show: an idle channel is asked PING, and is lost when that alone stays
+// unanswered for options.timeout (R64). Behind a server that is busy others wait as well, and the loss would be theirs.
+void Channel::Impl::look_after() {
+  if (stopped || dead) return;
+  const base::TimePoint now = base::Clock::steady().now();
+  if (ping.waiting) {
+    if (owed.size() == 1 && now - ping.since >= options.timeout)
+      return fail(options.address.text() + ": connection lost: idle, and PING was not answered");
+  } else if (moved != totals.bytes_in || !owed.empty()) {
+    moved = totals.bytes_in;
+    moved_at = now;
+  } else if (now - moved_at >= rdma_tuning().ping_after && accepts()) {
+    ping.waiting = true;
+    ping.since = now;
+    send("*1\r\n$4\r\nPING\r\n", ping, 0);
+  }
+  wait_timer.start(kLookAfter, [self = weak_from_this()] {
+    if (const auto impl = self.lock()) impl->look_after();
+  });
 }
 
 // Loss of everything that is owed. Runs from handlers only, so a sink hears of nothing inside its own send().

@@ -14,12 +14,16 @@
 #include <filesystem>
 #include <utility>
 
+#include "upstream/rdma_tuning.h"
+
 namespace keyferry::upstream {
 
 namespace {
 
-constexpr std::size_t kSlots = std::size_t{RdmaLink::kQueue} * RdmaMessage::kBytes;
-constexpr std::uint8_t kRetries = 7;
+// Most devices take 7 for seven times, soft RoCE for without end: then a link that is lost never shows.
+constexpr std::uint8_t kRetries = 6;
+// Without end, as the specification of InfiniBand has it.
+constexpr std::uint8_t kReceiverRetries = 7;
 constexpr const char* kDevices = "/sys/class/infiniband";
 // What the connection manager gives as a reason when nobody listens on the port (IB_CM_REJ_INVALID_SERVICE_ID).
 constexpr int kNobodyListens = 8;
@@ -113,7 +117,7 @@ base::Result<void> RdmaLink::route(int milliseconds) {
 }
 
 base::Result<void> RdmaLink::map(std::size_t buffer) {
-  const std::size_t bytes = 2 * buffer + 2 * kSlots;
+  const std::size_t bytes = 2 * buffer + 2 * slots_;
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return failed("memory for the RDMA buffers", errno);
   memory_ = base::MutableBytes(static_cast<std::byte*>(memory), bytes);
@@ -126,24 +130,27 @@ base::Result<void> RdmaLink::map(std::size_t buffer) {
   return {};
 }
 
-base::Result<void> RdmaLink::prepare(std::size_t buffer, unsigned completion_vector) {
+base::Result<void> RdmaLink::prepare(const RdmaSettings& settings) {
+  depth_ = rdma_tuning().queue;
+  slots_ = std::size_t{depth_} * RdmaMessage::kBytes;
   domain_ = ibv_alloc_pd(id_->verbs);
   if (domain_ == nullptr) return failed("ibv_alloc_pd", errno);
   completions_ = ibv_create_comp_channel(id_->verbs);
   if (completions_ == nullptr || !set_nonblocking(completions_->fd)) return failed("ibv_create_comp_channel", errno);
   const auto vectors = static_cast<unsigned>(std::max(id_->verbs->num_comp_vectors, 1));
-  queue_ = ibv_create_cq(id_->verbs, 2 * kQueue, nullptr, completions_, static_cast<int>(completion_vector % vectors));
+  queue_ = ibv_create_cq(id_->verbs, static_cast<int>(2 * depth_), nullptr, completions_,
+                         static_cast<int>(settings.completion_vector % vectors));
   if (queue_ == nullptr) return failed("ibv_create_cq", errno);
   if (ibv_req_notify_cq(queue_, 0) != 0) return failed("ibv_req_notify_cq", errno);
   ibv_qp_init_attr attributes{};
   attributes.send_cq = attributes.recv_cq = queue_;
   attributes.qp_type = IBV_QPT_RC;
-  attributes.cap.max_send_wr = attributes.cap.max_recv_wr = kQueue;
+  attributes.cap.max_send_wr = attributes.cap.max_recv_wr = depth_;
   attributes.cap.max_send_sge = 2;
   attributes.cap.max_recv_sge = 1;
   if (rdma_create_qp(id_, domain_, &attributes) != 0) return failed("rdma_create_qp", errno);
-  if (auto mapped = map(buffer); !mapped) return mapped;
-  for (std::uint64_t slot = 0; slot < kQueue; ++slot) {
+  if (auto mapped = map(settings.buffer); !mapped) return mapped;
+  for (std::uint64_t slot = 0; slot < depth_; ++slot) {
     if (!post_receive(slot)) return failed("ibv_post_recv", errno);
   }
   return {};
@@ -152,7 +159,8 @@ base::Result<void> RdmaLink::prepare(std::size_t buffer, unsigned completion_vec
 base::Result<void> RdmaLink::connect() {
   rdma_conn_param parameters{};
   parameters.responder_resources = parameters.initiator_depth = 1;
-  parameters.retry_count = parameters.rnr_retry_count = kRetries;
+  parameters.retry_count = kRetries;
+  parameters.rnr_retry_count = kReceiverRetries;
   if (rdma_connect(id_, &parameters) != 0) return failed("rdma_connect", errno);
   return {};
 }
@@ -170,14 +178,14 @@ std::optional<RdmaLink::Event> RdmaLink::next_event() {
 }
 
 bool RdmaLink::arm() {
-  ibv_cq* queue = nullptr;
-  void* context = nullptr;
-  while (ibv_get_cq_event(completions_, &queue, &context) == 0) ++unacknowledged_;
-  acknowledge();
+  take_notifications();
   return ibv_req_notify_cq(queue_, 0) == 0;
 }
 
-void RdmaLink::acknowledge() {
+void RdmaLink::take_notifications() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(completions_, &queue, &context) == 0) ++unacknowledged_;
   if (unacknowledged_ > 0) ibv_ack_cq_events(queue_, unacknowledged_);
   unacknowledged_ = 0;
 }
@@ -211,7 +219,7 @@ bool RdmaLink::post_data(const RdmaSendLedger::Data& data, std::uint64_t remote_
 bool RdmaLink::post_control(const RdmaSendLedger::Control& control, const RdmaMessage& message) {
   // No more requests than slots are under way, so the slot of that number is free.
   const base::MutableBytes slot =
-      memory_.subspan(2 * buffer_ + kSlots + (control.number % kQueue) * RdmaMessage::kBytes, RdmaMessage::kBytes);
+      memory_.subspan(2 * buffer_ + slots_ + (control.number % depth_) * RdmaMessage::kBytes, RdmaMessage::kBytes);
   const auto bytes = encode(message);
   std::memcpy(slot.data(), bytes.data(), bytes.size());
   ibv_sge piece{reinterpret_cast<std::uint64_t>(slot.data()), RdmaMessage::kBytes, send_region_->lkey};
@@ -266,10 +274,7 @@ RdmaLink::~RdmaLink() {
   if (id_ != nullptr && id_->qp != nullptr) rdma_destroy_qp(id_);
   if (queue_ != nullptr) {
     // ibv_destroy_cq waits until every notification was acknowledged.
-    ibv_cq* queue = nullptr;
-    void* context = nullptr;
-    while (ibv_get_cq_event(completions_, &queue, &context) == 0) ++unacknowledged_;
-    acknowledge();
+    take_notifications();
     ibv_destroy_cq(queue_);
   }
   if (receive_region_ != nullptr) ibv_dereg_mr(receive_region_);

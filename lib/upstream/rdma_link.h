@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "upstream/rdma_message.h"
+#include "upstream/rdma_settings.h"
 #include "upstream/rdma_window.h"
 
 namespace keyferry::upstream {
@@ -23,8 +24,6 @@ namespace keyferry::upstream {
 /// Messages of errors name the cause and, where there is one, the fix.
 class RdmaLink {
  public:
-  /// Places in the send queue and receives posted (spec 3).
-  static constexpr std::uint32_t kQueue = 1024;
   /// In wc.wr_id: a receive, the rest is its slot; without it the number of what was sent. (An error leaves no other
   /// trace of which it was.)
   static constexpr std::uint64_t kReceiveMark = std::uint64_t{1} << 63;
@@ -52,8 +51,8 @@ class RdmaLink {
   /// The three steps of connecting; each ends with an event.
   base::Result<void> resolve(const sockaddr* address, int milliseconds);
   base::Result<void> route(int milliseconds);
-  /// Before connect(): `buffer` bytes for what the peer writes and as many for what is sent; all receives are posted.
-  base::Result<void> prepare(std::size_t buffer, unsigned completion_vector);
+  /// Before connect(): a buffer for what the peer writes and as much for what is sent; all receives are posted.
+  base::Result<void> prepare(const RdmaSettings& settings);
   base::Result<void> connect();
   /// The next event that is there now.
   std::optional<Event> next_event();
@@ -61,6 +60,8 @@ class RdmaLink {
   /// Takes the notifications that are there and asks for the next one; poll() must follow, until it gives nothing
   /// (R61).
   bool arm();
+  /// Takes the notifications that are there and asks for no other: for who goes on to poll by himself.
+  void take_notifications();
   /// Completions that are there now.
   std::span<const ibv_wc> poll();
 
@@ -91,7 +92,6 @@ class RdmaLink {
   RdmaLink() = default;
   base::Result<void> map(std::size_t buffer);
   base::Error failed(const std::string& what, int number) const;
-  void acknowledge();
 
   rdma_event_channel* events_ = nullptr;
   rdma_cm_id* id_ = nullptr;
@@ -103,6 +103,9 @@ class RdmaLink {
   // One mapping: the receive buffer, the ring, then the slots of received and of sent control messages.
   base::MutableBytes memory_;
   std::size_t buffer_ = 0;
+  // Places in the send queue and receives posted (spec 3), and the bytes of one slot for each.
+  std::uint32_t depth_ = 0;
+  std::size_t slots_ = 0;
   std::array<ibv_wc, 64> polled_;
   unsigned unacknowledged_ = 0;
   std::uint32_t receives_ = 0;

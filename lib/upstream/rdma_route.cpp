@@ -4,7 +4,14 @@
 #include <charconv>
 #include <utility>
 
+#include "upstream/rdma_tuning.h"
+
 namespace keyferry::upstream {
+
+RdmaTuning& rdma_tuning() {
+  static RdmaTuning tuning;
+  return tuning;
+}
 
 bool RdmaRoute::well() const {
   const std::lock_guard lock(mutex_);

@@ -4,10 +4,13 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "upstream/rdma_transport.h"
+#include "upstream/rdma_tuning.h"
 
 namespace keyferry::upstream {
 
@@ -48,6 +51,12 @@ class RdmaCategory final : public std::error_category {
 std::error_code rdma_error(int value) {
   static const RdmaCategory category;
   return {value, category};
+}
+
+std::string in_seconds(base::Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g s", base::seconds(duration));
+  return text;
 }
 
 std::error_code closed_by_server() {
@@ -112,7 +121,8 @@ RdmaConnection::RdmaConnection(base::Loop& loop, const RdmaSettings& settings, c
       peer_(endpoint_.text()),
       keepalive_(loop),
       farewell_(loop),
-      ledger_({.ring = settings.buffer, .queue = RdmaLink::kQueue}),
+      connect_limit_(loop),
+      ledger_({.ring = settings.buffer, .queue = rdma_tuning().queue}),
       received_(settings.buffer) {}
 
 // In this order: nothing watches the descriptors any more when the link closes them.
@@ -214,7 +224,10 @@ base::Result<void> RdmaConnection::next_step(RdmaLink::Event::Kind reached) {
   }
   if (reached == Kind::kRoute && phase_ == Phase::kRoute) {
     phase_ = Phase::kConnect;
-    if (auto prepared = link_->prepare(settings_.buffer, settings_.completion_vector); !prepared) return prepared;
+    if (auto prepared = link_->prepare(settings_); !prepared) return prepared;
+    connect_limit_.start(rdma_tuning().connect_timeout, [self = shared_from_this()] {
+      if (self->dialling()) self->fail_dial("no answer within " + in_seconds(rdma_tuning().connect_timeout), ETIMEDOUT);
+    });
     watched_->completions.assign(link_->completion_fd());
     watch_completions();
     return link_->connect();
@@ -237,6 +250,7 @@ void RdmaConnection::begin() {
 void RdmaConnection::open() {
   if (phase_ != Phase::kAnnounce || !done_) return;
   phase_ = Phase::kOpen;
+  connect_limit_.cancel();
   keep_alive();
   loop_.post([self = shared_from_this()] {
     if (!self->done_) return;
@@ -247,13 +261,42 @@ void RdmaConnection::open() {
 
 void RdmaConnection::on_completions() {
   if (phase_ == Phase::kGone || !watched_->completions.is_open()) return;
+  if (spinning_) return link_->take_notifications();
   // First armed, then polled until nothing is left: the other way round an event is lost (R61, R62).
   if (!link_->arm()) return end(rdma_error(kQueueBroken));
+  if (drain()) spin();
+}
+
+// True: something had come, and was seen to.
+bool RdmaConnection::drain() {
+  bool any = false;
   for (auto completions = link_->poll(); !completions.empty(); completions = link_->poll()) {
+    any = true;
     for (const ibv_wc& completion : completions) on_completion(completion);
   }
-  if (phase_ == Phase::kFarewell) return finish_if_done();
-  advance();
+  if (phase_ == Phase::kFarewell) {
+    finish_if_done();
+  } else {
+    advance();
+  }
+  return any;
+}
+
+// Looks at the queue in every turn of the loop until nothing has moved for RdmaTuning::spin. Posted each time, so that
+// sockets and timers have their turns in between.
+void RdmaConnection::spin() {
+  if (rdma_tuning().spin == base::Duration{} || phase_ != Phase::kOpen) return;
+  spin_until_ = base::Clock::steady().now() + rdma_tuning().spin;
+  if (!std::exchange(spinning_, true)) loop_.post([self = shared_from_this()] { self->spin_once(); });
+}
+
+void RdmaConnection::spin_once() {
+  const base::TimePoint now = base::Clock::steady().now();
+  if (phase_ == Phase::kOpen && drain()) spin_until_ = now + rdma_tuning().spin;
+  if (phase_ == Phase::kOpen && now < spin_until_)
+    return loop_.post([self = shared_from_this()] { self->spin_once(); });
+  spinning_ = false;
+  on_completions();
 }
 
 void RdmaConnection::on_completion(const ibv_wc& completion) {
@@ -383,6 +426,7 @@ void RdmaConnection::serve_write() {
       }
     }
     sent_lately_ = true;
+    spin();
     if (!link_->post_data(*data, window_->address, window_->key)) {
       total = 0;
       end(rdma_error(kQueueBroken));
@@ -447,6 +491,7 @@ void RdmaConnection::leave() {
   reached_ = phase_;
   phase_ = Phase::kFarewell;
   keepalive_.cancel();
+  connect_limit_.cancel();
   if (!link_) return;
   link_->disconnect();
   farewell_.start(kFarewell, [self = shared_from_this()] {

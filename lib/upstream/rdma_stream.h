@@ -58,6 +58,9 @@ class RdmaConnection : public std::enable_shared_from_this<RdmaConnection> {
   void on_event(const RdmaLink::Event& event);
   base::Result<void> next_step(RdmaLink::Event::Kind reached);
   void on_completions();
+  bool drain();
+  void spin();
+  void spin_once();
   void on_completion(const ibv_wc& completion);
   void on_message(const RdmaMessage& message);
   void begin();
@@ -84,12 +87,15 @@ class RdmaConnection : public std::enable_shared_from_this<RdmaConnection> {
   Done done_;
   std::unique_ptr<RdmaLink> link_;
   std::unique_ptr<Watched> watched_;
-  base::Timer keepalive_, farewell_;
+  base::Timer keepalive_, farewell_, connect_limit_;
   RdmaSendLedger ledger_;
   RdmaReceiveWindow received_;
   bool announcement_due_ = false;
   bool sent_lately_ = false;
   bool closed_ = false;
+  // While it spins no notification is asked for.
+  bool spinning_ = false;
+  base::TimePoint spin_until_{};
   // What the server announced last.
   std::optional<Window> window_;
   // Why the connection is over; what had arrived before is read first.

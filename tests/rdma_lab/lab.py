@@ -70,10 +70,10 @@ class Lab:
 
     # --- the server
 
-    def start_server(self, *arguments, rdma=True):
-        module = ["--loadmodule", valkey() / "lib/valkey-rdma.so", "--rdma-bind", ADDRESS, "--rdma-port", PORT] if rdma else []
+    def start_server(self, *arguments, rdma=True, address=ADDRESS):
+        module = ["--loadmodule", valkey() / "lib/valkey-rdma.so", "--rdma-bind", address, "--rdma-port", PORT] if rdma else []
         self.server = Program(
-            [valkey() / "bin/valkey-server", "--port", PORT, "--bind", ADDRESS, "127.0.0.1", "--protected-mode", "no",
+            [valkey() / "bin/valkey-server", "--port", PORT, "--bind", address, "127.0.0.1", "--protected-mode", "no",
              "--save", "", "--appendonly", "no", "--dir", self.dir, "--enable-debug-command", "yes",
              *module, *arguments],
             self.dir / "valkey.log")
@@ -94,15 +94,15 @@ class Lab:
 
     # --- the gateway
 
-    def start_gateway(self, wait=True, **upstream):
+    def start_gateway(self, wait=True, address=ADDRESS, limits=None, **upstream):
         config = {
             "workers": 1,
             "listen": [{"tcp": f"127.0.0.1:{GATEWAY_PORT}"}],
-            "upstream": {"nodes": [{"host": ADDRESS, "port": PORT}], **upstream},
+            "upstream": {"nodes": [{"host": address, "port": PORT}], "rdma_resolve": "10s", "rdma_connect": "20s", **upstream},
             "pool": {"size": "8MiB", "region": "4MiB"},
             "fabric": {"provider": "off"},
             # A guest on a busy machine is slow.
-            "limits": {"upstream_wait": "30s", "stall": "300s"},
+            "limits": {"upstream_wait": "30s", "stall": "300s", **(limits or {})},
             "admin": {"http": ADMIN},
         }
         path = self.dir / "keyferry.yaml"
@@ -141,8 +141,11 @@ class Lab:
         return self.metrics().total("bytes_total", side="server", transport=transport)
 
     def queue_pairs(self):
-        """How many of the device's queue pairs belong to keyferryd."""
-        shown = subprocess.run(["rdma", "resource", "show", "qp"], capture_output=True, text=True, check=True).stdout
+        return self.own("qp")
+
+    def own(self, kind):
+        """How many of the devices' objects of that kind (qp, cq, mr) belong to keyferryd."""
+        shown = subprocess.run(["rdma", "resource", "show", kind], capture_output=True, text=True, check=True).stdout
         # The kernel names the thread that made it.
         try:
             own = os.listdir(f"/proc/{self.gateway.process.pid}/task")

@@ -16,7 +16,7 @@ def rdma(request):
     """A gateway before a server with that window; the window in bytes."""
     made = Lab()
     made.start_server("--rdma-rx-size", request.param)
-    made.start_gateway(transport="rdma", require=True)
+    made.start_gateway(transport="rdma", require=True, connections=1)
     made.window = request.param
     yield made
     made.close()
@@ -88,4 +88,4 @@ def test_R63_a_gateway_that_ends_in_mid_pipeline_leaves_the_server_up(rdma):
     assert rdma.direct().call("PING") == b"PONG"
     wait_until(lambda: b"\n".join(rdma.direct().call("CLIENT", "LIST").splitlines()).count(b"lib-name=keyferry") == 0,
                "the server to let go of the gateway's connections")
-    rdma.start_gateway(transport="rdma", require=True)
+    rdma.start_gateway(transport="rdma", require=True, connections=1)

@@ -30,6 +30,14 @@ def open_channels(lab):
     return tuple(metrics.total("upstream_connections", transport=transport, state="open") for transport in ("tcp", "rdma"))
 
 
+def check_nothing_is_left(lab):
+    """What there is belongs to the shared channels that stand: a queue pair, a completion queue and two registrations each."""
+    def own():
+        return [lab.own(kind) for kind in ("qp", "cq", "mr")]
+
+    wait_until(lambda: own() in ([1, 1, 2], [2, 2, 4]), "the dead connections' objects to go", own)
+
+
 def test_R66_auto_falls_to_tcp_and_returns_by_itself(lab):
     lab.start_server()
     lab.start_gateway(transport="auto")
@@ -88,7 +96,7 @@ def test_a_server_killed_and_restarted_under_load(lab):
     wait_until(lambda: lab.client().call("PING") == b"PONG", "the gateway to reach the server again")
     wait_until(lambda: lab.transport() == ("rdma", "configured"), "transport_info to say so", lab.transport)
     # The dead connections' queue pairs are gone, the new ones are those of the shared channels.
-    wait_until(lambda: 1 <= lab.queue_pairs() <= 2, "the dead queue pairs to go", lab.queue_pairs)
+    check_nothing_is_left(lab)
 
 
 def test_R67_required_rdma_that_nobody_offers_fails_the_start_and_says_why(lab):
@@ -106,3 +114,18 @@ def test_a_refusal_without_a_text_is_named_by_its_signs(lab):
     gateway = lab.start_gateway(wait=False, transport="rdma", require=True)
     assert gateway.process.wait(120) != 0
     assert "maxclients" in gateway.log()
+
+
+def test_R64_an_idle_channel_is_asked_PING_and_given_up_when_nobody_answers(lab):
+    lab.start_server()
+    lab.start_gateway(transport="rdma", require=True, rdma_connect="4s", limits={"upstream_wait": "8s"})
+    client, direct = lab.client(), lab.direct()
+    assert client.call("SET", "key", "value") == b"OK"
+    direct.call("CONFIG", "RESETSTAT")
+    wait_until(lambda: b"cmdstat_ping" in direct.call("INFO", "commandstats"), "the idle channel's PING")
+    lab.server.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: open_channels(lab) == (0, 0), "the channel to be given up", lambda: open_channels(lab))
+    # Who stands still accepts connections, as the kernel does that for it, and announces nothing.
+    wait_until(lambda: "no answer within 4 s" in (lab.transport() or ("", ""))[1], "the dial to be given up", lab.transport)
+    lab.server.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: lab.client().call("GET", "key") == b"value", "the gateway to reach the server again")

@@ -10,10 +10,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "tests/unit/upstream/harness.h"
 #include "upstream/rdma_transport.h"
+#include "upstream/rdma_tuning.h"
 
 namespace keyferry::upstream {
 
@@ -124,12 +127,12 @@ std::string pattern(std::size_t bytes) {
   return text;
 }
 
-TEST(RdmaTransport, R62_values_at_the_edges_of_the_window_come_back_whole) {
+/// Stores and reads values of these sizes, every byte checked.
+void set_and_get(std::initializer_list<std::size_t> sizes) {
   base::Loop loop;
   const auto [stream, error] = dial(loop, settings());
   ASSERT_TRUE(stream) << error;
-  for (const std::size_t size : {std::size_t{1}, window() - 1, window(), window() + 1, 3 * window(), base::kMiB - 1,
-                                 base::kMiB, base::kMiB + 1, 3 * base::kMiB}) {
+  for (const std::size_t size : sizes) {
     const std::string value = pattern(size);
     std::string command;
     resp::append_command(command, {"SET", "edge", value});
@@ -141,6 +144,15 @@ TEST(RdmaTransport, R62_values_at_the_edges_of_the_window_come_back_whole) {
     const std::string expected = "$" + std::to_string(size) + "\r\n" + value + "\r\n";
     ASSERT_TRUE(read(loop, *stream, expected.size()) == expected) << size;
   }
+}
+
+TEST(RdmaTransport, R62_values_at_the_edges_of_the_window_come_back_whole) {
+  set_and_get({1, window() - 1, window(), window() + 1, 3 * window(), base::kMiB - 1, base::kMiB, base::kMiB + 1,
+               3 * base::kMiB});
+}
+
+TEST(RdmaTransport, a_value_of_64_MiB_comes_back_whole) {
+  set_and_get({64 * base::kMiB});
 }
 
 TEST(RdmaTransport, commands_and_replies_that_end_exactly_with_a_window_are_followed_by_others) {
@@ -176,6 +188,22 @@ TEST(RdmaTransport, a_server_busy_in_one_command_while_5000_small_ones_wait_lose
     expected += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
   }
   EXPECT_TRUE(read(loop, *stream, expected.size()) == expected);
+}
+
+TEST(RdmaTransport, a_pipeline_of_10_000_commands_is_answered_in_order) {
+  base::Loop loop;
+  const auto restore = std::exchange(rdma_tuning().spin, std::chrono::microseconds(200));
+  const auto [stream, error] = dial(loop, settings());
+  ASSERT_TRUE(stream) << error;
+  std::string commands, expected;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string text = std::to_string(i);
+    resp::append_command(commands, {"ECHO", text});
+    expected += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+  }
+  write(loop, *stream, commands);
+  EXPECT_TRUE(read(loop, *stream, expected.size()) == expected);
+  rdma_tuning().spin = restore;
 }
 
 TEST(RdmaTransport, a_thousand_connects_and_disconnects_leave_nothing) {

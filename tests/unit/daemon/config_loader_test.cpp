@@ -58,6 +58,11 @@ upstream:
   transport: rdma
   require: true
   rdma_buffer: 2MiB
+  rdma_queue: 256
+  rdma_vector: 3
+  rdma_spin_us: 50
+  rdma_resolve: 2s
+  rdma_connect: 4s
   connections: 5
   user: app
   password_file: /secret
@@ -94,6 +99,11 @@ log: {level: debug, format: json}
                      Transport::kRdma,
                      true,
                      2U << 20,
+                     256,
+                     3,
+                     50,
+                     2s,
+                     4s,
                      5,
                      "app",
                      "/secret"};
