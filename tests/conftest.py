@@ -5,6 +5,7 @@
     def test_something(make_stack): stack = make_stack(tls=True)        # one of the test's own
 """
 
+import os
 import pathlib
 import shutil
 import sys
@@ -53,5 +54,16 @@ def make_stack(request):
         stop(each, request)
 
 
+def pytest_collection_modifyitems(config, items):
+    """What is marked with every_client is left out unless KEYFERRY_TESTS=all (tests/run --all)."""
+    if os.environ.get("KEYFERRY_TESTS") == "all":
+        return
+    left_out = [item for item in items if item.get_closest_marker("every_client")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_configure(config):
+    config.addinivalue_line("markers", "every_client: beyond one client of each language, so for `tests/run --all` (KEYFERRY_TESTS=all) alone")
     config.addinivalue_line("markers", "stack(**options): how the module's stack is made (StackOptions in tests/conftest.py)")

@@ -10,6 +10,8 @@ THRESHOLD = 512 * KIB  # transfer.threshold's default
 
 # full: every size everywhere, for the release build. short: up to 1 MiB and one of 64 MiB, for sanitizers and for the mixtures of libfabric.
 FULL = os.environ.get("KEYFERRY_MATRIX", "full") != "short"
+# Long forms of tests, and clients beyond one of each language: tests/run --all.
+ALL = os.environ.get("KEYFERRY_TESTS") == "all"
 
 every_way = pytest.mark.parametrize(
     ("unix", "protocol"),
