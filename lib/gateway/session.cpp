@@ -437,6 +437,10 @@ void Session::close(std::string_view reason) {
 
 void Session::tick(base::TimePoint now) {
   if (closed_) return;
+  // It closed its side before its blocking command went to the server: an element that was there is still delivered,
+  // but nothing would ever tell that nobody waits for a later one.
+  const bool left = input_ended_ && router_.blocked();
+  if (std::exchange(left_blocked_, left) && left) return close("closed by the client");
   const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for =
       (writing_ && holds_something) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);

@@ -1,6 +1,7 @@
 """Commands whose state lives in their connection: transactions, blocking, subscriptions, databases, users (R13-R17, R21-R23, R27, R54)."""
 
 import os
+import socket
 import tempfile
 import threading
 
@@ -127,6 +128,20 @@ def test_R13_clients_that_vanish_in_any_state_leave_nothing_behind(clients, stac
     assert one.call("RPUSH", "q", "x") == 1
     assert one.call("LPOP", "q") == b"x"
     assert one.call("GET", "k") is None
+    assert stack.info("clients")["blocked_clients"] == 0
+
+
+def test_R13_one_that_blocks_and_is_gone_in_the_same_breath_leaves_nothing_behind(clients, stack):
+    for words in (("BLPOP", "q", 0), ("BLPOP", "full", 0)):
+        stack.direct_info_client.rpush("full", "x")
+        gone = clients()
+        gone.raw(request("EVAL", "return 1", 0) + request(*words))
+        gone.socket.shutdown(socket.SHUT_WR)
+        assert gone.reply() == 1
+        if words[1] == "full":
+            assert gone.reply() == [b"full", b"x"]
+        gone.expect_end()
+    wait_until(lambda: pinned(stack) == 0, "the connections to go")
     assert stack.info("clients")["blocked_clients"] == 0
 
 
