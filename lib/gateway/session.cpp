@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "gateway/command_effects.h"
 #include "resp/writer.h"
@@ -437,10 +438,10 @@ void Session::close(std::string_view reason) {
 
 void Session::tick(base::TimePoint now) {
   if (closed_) return;
-  // It closed its side before its blocking command went to the server: an element that was there is still delivered,
-  // but nothing would ever tell that nobody waits for a later one.
-  const bool left = input_ended_ && router_.blocked();
-  if (std::exchange(left_blocked_, left) && left) return close("closed by the client");
+  // It closed its side before its blocking command went to the server, or before its input was given away: an element
+  // that was there is still delivered, but nothing would ever tell that nobody waits for a later one.
+  const bool left = input_ended_ && (router_.blocked() || input_owner_ != nullptr);
+  if (std::exchange(left_waiting_, left) && left) return close("closed by the client");
   const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for =
       (writing_ && holds_something) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);

@@ -184,7 +184,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool flush_scheduled_ = false;
   bool processing_ = false;
   bool input_ended_ = false;
-  bool left_blocked_ = false;  // at the last tick: its input had ended and a blocking command was under way
+  bool left_waiting_ = false;  // at the last tick: its input had ended, and something waited that only it could end
   bool closing_ = false;
   bool closed_ = false;
 
