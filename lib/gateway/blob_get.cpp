@@ -23,12 +23,13 @@ BlobGet::~BlobGet() = default;
 
 void BlobGet::start() {
   auto& engine = session_.worker().engine;
-  if (!engine.available()) return go_by_tcp(engine.unavailable_reason());
+  const std::string_view reason = engine.unavailable_reason(session_.client().identity);
+  if (!reason.empty()) return go_by_tcp(reason);
   if (known_length_) {
     asked_ = true;
     return on_length(*known_length_);
   }
-  if (const auto length = session_.worker().lengths.find(key_)) return on_length(*length);
+  if (const auto length = session_.worker().lengths.find(session_.client().identity, key_)) return on_length(*length);
   ask_for_length();
 }
 
@@ -82,6 +83,7 @@ void BlobGet::ask_for_lease() {
   state_ = State::kFetching;
   transfer::FetchRequest request;
   request.client = session_.client().id;
+  request.identity = session_.client().identity;
   request.key = key_;
   request.length = length_;
   const auto self = std::static_pointer_cast<BlobGet>(shared_from_this());
@@ -99,7 +101,7 @@ void BlobGet::fetched(transfer::FetchResult result) {
   ticket_ = 0;
   if (gone_) return end();
   if (result.kind == Kind::kValue) return deliver(result);
-  session_.worker().lengths.forget(key_);
+  session_.worker().lengths.forget(session_.client().identity, key_);
   switch (result.kind) {
     case Kind::kValue:
       return end();
@@ -127,9 +129,9 @@ void BlobGet::deliver(transfer::FetchResult& result) {
   LengthTable& lengths = session_.worker().lengths;
   // A value that has become small goes the other way next time.
   if (result.value->length() >= session_.worker().options.threshold) {
-    lengths.remember(key_, result.value->length());
+    lengths.remember(session_.client().identity, key_, result.value->length());
   } else {
-    lengths.forget(key_);
+    lengths.forget(session_.client().identity, key_);
   }
   begin_reply();
   session_.reply_value(tag_, std::move(result.value));

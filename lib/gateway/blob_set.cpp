@@ -119,7 +119,7 @@ void BlobSet::send(const std::string& key, transfer::StoreExtras extras) {
   session_.worker().engine.set(
       key, crc_, std::move(loan_), session_.worker().loop,
       [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); },
-      std::move(extras));
+      std::move(extras), session_.client().identity);
 }
 
 void BlobSet::on_result(transfer::SetResult result) {
@@ -128,7 +128,7 @@ void BlobSet::on_result(transfer::SetResult result) {
   if (result.kind == Kind::kRepeat && !session_.closed()) return repeat(std::move(result));
   switch (result.kind) {
     case Kind::kStored:
-      session_.worker().lengths.remember(key_, length_);
+      session_.worker().lengths.remember(session_.client().identity, key_, length_);
       session_.reply(tag_, "+OK\r\n");
       session_.finish_reply(tag_);
       break;

@@ -39,7 +39,7 @@ void OffloadCommand::start() {
   if (!wrong_type_.empty()) return ask_info();
   const bool reads = plan_.route == OffloadRoute::kGet || plan_.route == OffloadRoute::kStrlen;
   if (plan_.route == OffloadRoute::kNeverOnObject ||
-      (reads && session_.worker().kind_hints.is_object(plan_.keys.front())))
+      (reads && session_.worker().kind_hints.is_object(session_.client().identity, plan_.keys.front())))
     return ask_info();
   ask_command();
 }
@@ -99,7 +99,7 @@ bool OffloadCommand::command_replied(std::string_view bytes, bool last) {
     session_.reply(tag_, reply_);
   }
   if (last) {
-    session_.worker().kind_hints.note(plan_.keys.front(), false);
+    session_.worker().kind_hints.note(session_.client().identity, plan_.keys.front(), false);
     session_.finish_reply(tag_);
     end();
     return true;
@@ -130,10 +130,10 @@ void OffloadCommand::on_reply_lost(std::uint64_t, upstream::Lost lost, bool begu
 
 void OffloadCommand::info_replied(const resp::Value& info) {
   if (info.kind == resp::Value::Kind::kInteger && info.integer >= 0) {
-    session_.worker().kind_hints.note(plan_.keys[key_], true);
+    session_.worker().kind_hints.note(session_.client().identity, plan_.keys[key_], true);
     return on_object(static_cast<std::uint64_t>(info.integer));
   }
-  session_.worker().kind_hints.note(plan_.keys[key_], false);
+  session_.worker().kind_hints.note(session_.client().identity, plan_.keys[key_], false);
   if (++key_ < plan_.keys.size()) return ask_info();
   asked_all(info);
 }

@@ -33,7 +33,7 @@ AskAgain::AskAgain(Session& session, SlotTag tag, OffloadCommand::Plan plan)
 
 Continuation::Judgement AskAgain::judge(std::string_view line, transfer::Loan&) {
   if (!line.starts_with(kWrongType)) return {Judgement::Kind::kDeliver, std::string(line), nullptr};
-  session_.worker().kind_hints.note(plan_.keys.front(), false);
+  session_.worker().kind_hints.note(session_.client().identity, plan_.keys.front(), false);
   return {Judgement::Kind::kHandOver, {}, std::make_shared<OffloadCommand>(session_, tag_, std::move(plan_))};
 }
 

@@ -33,7 +33,7 @@ std::shared_ptr<Operation> mget(Session& session, SlotTag tag, std::span<const s
 /// Why no object can be made of the value, so that it goes as a plain SET; empty: it can.
 std::string_view reason_for_string(Session& session, std::uint64_t length) {
   const transfer::Engine& engine = session.worker().engine;
-  const std::string_view reason = engine.unavailable_reason();
+  const std::string_view reason = engine.unavailable_reason(session.client().identity);
   // Without a session there is still BLOB.TCP_SET; without the module there are no objects, without memory no lease.
   if (reason == "no_module" || reason == "registration_failed") return reason;
   if (length > engine.largest_value()) return "larger_than_half_the_pool";

@@ -131,14 +131,12 @@ void Router::greeted(std::string_view bytes, bool last) {
 
 bool Router::start_blob(Route route, std::span<const std::string_view> args, std::string_view raw) {
   const bool value = route == Route::kBlobGet && args.size() == 2;
-  const bool large = value && session_.client().identity.is_default();
   // Small, or with arguments that the server will judge: as it is, on a connection of its own, because the module
   // blocks it meanwhile.
-  if (!large) {
+  if (!value) {
     if (!operation_may_start(false)) return false;
-    if (value) worker_.metrics.count_fallback("identity");
     // A value that becomes small goes the other way from now on.
-    if (args.size() > 1) worker_.lengths.forget(args[1]);
+    if (args.size() > 1) worker_.lengths.forget(session_.client().identity, args[1]);
     return forward_alone(args, raw, route == Route::kBlobSet ? "set" : "get");
   }
   if (!operation_may_start(true)) return false;
@@ -243,7 +241,7 @@ bool Router::take_body_shared(Route route, std::span<const std::string_view> arg
       std::make_shared<BulkExchange>(session_, session_.open_reply(CommandClass::kBulk), BulkSource::from_input());
   if (route == Route::kBlobSet) {
     exchange->count_as("set", false);
-    if (args.size() > 1) worker_.lengths.forget(args[1]);
+    if (args.size() > 1) worker_.lengths.forget(session_.client().identity, args[1]);
   }
   start_operation(std::move(exchange), true);
   return true;
@@ -267,12 +265,8 @@ bool Router::start_offloaded_body(std::span<const std::string_view> args) {
 bool Router::start_large_set() {
   if (parser_.argc() != 3 || parser_.body_index() != 2 || parser_.body_length() < worker_.options.threshold)
     return false;
-  if (!session_.client().identity.is_default()) {
-    worker_.metrics.count_fallback("identity");
-    return false;
-  }
-  if (!worker_.engine.available()) {
-    worker_.metrics.count_fallback(worker_.engine.unavailable_reason());
+  if (const std::string_view reason = worker_.engine.unavailable_reason(session_.client().identity); !reason.empty()) {
+    worker_.metrics.count_fallback(reason);
     return false;
   }
   if (parser_.body_length() > worker_.engine.largest_value()) {

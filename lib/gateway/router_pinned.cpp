@@ -354,10 +354,9 @@ PinPlan Router::greeting(std::span<const std::string_view> args) {
   return todo;
 }
 
-/// Lanes are the configured user's, on database 0; and a client that tracks keys, or is in a transaction, reads by its
-/// own connection.
+/// A client that tracks keys, or is in a transaction, reads by its own connection.
 bool Router::may_transfer() const {
-  return (!pin_ || (!pin_->in_transaction() && !pin_->kept())) && session_.client().identity.is_default();
+  return !pin_ || (!pin_->in_transaction() && !pin_->kept());
 }
 
 /// What transfer.offload makes of an ordinary command; nothing for one that must go by the client's own connection.

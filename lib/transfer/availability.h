@@ -31,6 +31,11 @@ class Availability {
     if (const char* remote = remote_.load(std::memory_order_acquire)) return remote;
     return {};
   }
+  /// The same for the identity of the configuration, or for another: what that one has no right to another may have.
+  std::string_view reason_for(bool default_identity) const {
+    const std::string_view reason = this->reason();
+    return !default_identity && reason == "noperm" ? std::string_view() : reason;
+  }
 
  private:
   const std::string no_fabric_;

@@ -343,11 +343,11 @@ void Engine::start(base::Executor& back, base::Task ready) {
   });
 }
 
-bool Engine::available() const {
-  return impl_->availability.available();
-}
 std::string_view Engine::unavailable_reason() const {
   return impl_->availability.reason();
+}
+std::string_view Engine::unavailable_reason(const upstream::Identity& identity) const {
+  return impl_->availability.reason_for(identity.is_default());
 }
 std::uint64_t Engine::largest_value() const {
   return impl_->largest;
@@ -371,11 +371,12 @@ void Engine::cancel_lease(std::uint64_t ticket) {
 }
 
 void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
-                 base::UniqueFunction<void(SetResult)> done, StoreExtras extras) {
+                 base::UniqueFunction<void(SetResult)> done, StoreExtras extras, upstream::Identity identity) {
   auto transfer = std::make_unique<Transfer>();
   transfer->number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
   if (!extras.empty()) transfer->steps.emplace(key, std::move(extras));
   transfer->op = Op::kSet;
+  transfer->identity = std::move(identity);
   transfer->key = std::move(key);
   transfer->crc = crc;
   transfer->loan = std::move(loan);
@@ -387,11 +388,12 @@ void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& 
 }
 
 std::uint64_t Engine::get(std::string key, Loan window, base::Executor& back,
-                          base::UniqueFunction<void(GetResult)> done) {
+                          base::UniqueFunction<void(GetResult)> done, upstream::Identity identity) {
   auto transfer = std::make_unique<Transfer>();
   const std::uint64_t number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
   transfer->number = number;
   transfer->op = Op::kGet;
+  transfer->identity = std::move(identity);
   transfer->key = std::move(key);
   transfer->loan = std::move(window);
   transfer->back = &back;

@@ -140,10 +140,12 @@ class Engine {
   /// lanes are up or have failed.
   void start(base::Executor& back, base::Task ready);
 
-  /// True while BLOB.RDMA_* is worth trying; the reason (for fallback_total) if not: "no_fabric", "server_no_fabric",
-  /// "no_module", ... Lock-free, any thread.
-  bool available() const;
+  /// True while BLOB.RDMA_* is worth trying for the configuration's identity; the reason (for fallback_total) if not:
+  /// "no_fabric", "server_no_fabric", "no_module", ... Lock-free, any thread.
+  bool available() const { return unavailable_reason().empty(); }
   std::string_view unavailable_reason() const;
+  /// The same for another identity, as far as it is known without asking the server. Empty: worth trying.
+  std::string_view unavailable_reason(const upstream::Identity& identity) const;
   /// A value above this many bytes can't be leased (half the pool, 256 regions): it streams as BLOB.TCP_*.
   std::uint64_t largest_value() const;
 
@@ -158,10 +160,12 @@ class Engine {
   void cancel_lease(std::uint64_t ticket);
 
   /// The loan holds the value; crc is the CRC-32C of all of it. The extras follow on the same lane before it is free.
+  /// The lane is one of that identity's, as a GET's is.
   void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
-           base::UniqueFunction<void(SetResult)> done, StoreExtras extras = {});
+           base::UniqueFunction<void(SetResult)> done, StoreExtras extras = {}, upstream::Identity identity = {});
   /// The loan is the window. Returns a ticket for abandon_get().
-  std::uint64_t get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done);
+  std::uint64_t get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done,
+                    upstream::Identity identity = {});
   /// Nobody waits for that GET any more: its lease comes back at the reply, or after orphan_grace by a fence (R95). It
   /// is answered all the same.
   void abandon_get(std::uint64_t ticket);

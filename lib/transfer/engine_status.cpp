@@ -53,7 +53,9 @@ nlohmann::json status_of_lanes(const LanePool& lanes) {
                     {"state", LaneRules::name(lane->state())},
                     {"seconds", base::seconds(now - lane->entered())},
                     {"age_seconds", base::seconds(now - lane->made())},
-                    {"transfers", lane->transfers()}});
+                    {"transfers", lane->transfers()},
+                    {"user", lane->group().identity.user},
+                    {"database", lane->group().identity.database}});
   }
   return list;
 }

@@ -19,7 +19,8 @@ nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book);
 /// [{"provider", "domain", "endpoints", "addresses", "registrations", "registered_bytes", "registration_failures",
 /// "close_failures", "queue_errors", "queue_lost"}]
 nlohmann::json status_of_fabrics(const std::vector<fabric::Fabric*>& fabrics);
-/// [{"number", "domain", "state", "seconds", "age_seconds", "transfers"}]; `seconds`: in this state.
+/// [{"number", "domain", "state", "seconds", "age_seconds", "transfers", "user", "database"}]; `seconds`: in this
+/// state; an empty user is the configuration's.
 nlohmann::json status_of_lanes(const LanePool& lanes);
 /// {"leased", "settled", "given_back", "after_fence", "foreign"}: checks of regions, and those that found a foreign
 /// byte;

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "upstream/connection.h"
+
 namespace keyferry::transfer {
 
 class CheckedValue;
@@ -12,9 +14,8 @@ class CheckedValue;
 struct FetchRequest {
   /// On whose behalf a lease is asked for.
   std::uint64_t client = 0;
-  /// Whose rights it runs with; empty is the user of the configuration.
-  std::string identity;
-  std::uint32_t database = 0;
+  /// Whose rights it runs with, and on which database.
+  upstream::Identity identity;
   std::string key;
   /// How long the value is believed to be: that much memory is leased for it, rounded up to whole regions.
   std::uint64_t length = 0;

@@ -29,7 +29,7 @@ FetchResult without_value(GetResult result) {
 void Flights::fetch(std::uint64_t ticket, FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink) {
   Waiter waiter{ticket, request.client, &back, std::move(sink)};
   if (stopping_) return tell(std::move(waiter), {FetchResult::Kind::kRepeat, "stopping", {}});
-  const Key key{request.identity, request.database, request.key};
+  const Key key{request.identity, request.key};
   const auto found = lines_.find(key);
   Held flight = found != lines_.end() ? joinable(found->second, key) : nullptr;
   if (flight) {
@@ -44,7 +44,7 @@ void Flights::fetch(std::uint64_t ticket, FetchRequest request, base::Executor& 
 
 /// Null if a new flight has to begin.
 Flights::Held Flights::joinable(const Line& line, const Key& key) const {
-  const std::string& name = std::get<2>(key);
+  const std::string& name = key.second;
   const bool same = line.recent && marks_.immutable(name) && line.recent->marks == marks_.state(name);
   // One that all have left is on its way to a fence.
   if (same && !line.recent->waiters.empty()) return line.recent;
@@ -54,7 +54,7 @@ Flights::Held Flights::joinable(const Line& line, const Key& key) const {
 Flights::Held Flights::begin(std::uint64_t number, FetchRequest request) {
   auto flight = std::make_shared<Flight>();
   flight->number = number;
-  flight->key = Key{std::move(request.identity), request.database, std::move(request.key)};
+  flight->key = Key{std::move(request.identity), std::move(request.key)};
   lines_[flight->key].next = flight;
   ++live_;
   // Whole regions: they are leased anyway, and a value that has grown a little still fits.
@@ -91,7 +91,8 @@ void Flights::submit(const Held& flight) {
   auto transfer = std::make_unique<Transfer>();
   transfer->number = flight->number;
   transfer->op = Op::kGet;
-  transfer->key = std::get<2>(flight->key);
+  transfer->identity = flight->key.first;
+  transfer->key = flight->key.second;
   transfer->loan = std::move(flight->loan);
   transfer->back = &executor_;
   transfer->on_posted = [this, weak = std::weak_ptr(flight)] {
@@ -104,7 +105,7 @@ void Flights::submit(const Held& flight) {
 
 /// Its command is about to be written.
 void Flights::posted(const Held& flight) {
-  flight->marks = marks_.state(std::get<2>(flight->key));
+  flight->marks = marks_.state(flight->key.second);
   // Written once more, after a reply that said that it had not run: what counts is the later time.
   if (flight->machine.in(FlightState::kOnLane)) return;
   flight->machine.move(FlightState::kOnLane);

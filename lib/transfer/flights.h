@@ -5,8 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/executor.h"
@@ -67,7 +67,7 @@ class Flights {
   std::size_t size() const { return live_; }
 
  private:
-  using Key = std::tuple<std::string, std::uint32_t, std::string>;
+  using Key = std::pair<upstream::Identity, std::string>;
   struct Waiter {
     std::uint64_t ticket = 0;
     std::uint64_t client = 0;

@@ -29,17 +29,17 @@ auto Lane::guarded(Callable callable) {
   };
 }
 
-Lane::Lane(base::Loop& loop, const LaneSetup& setup, const upstream::ConnectOptions& options, std::uint64_t number,
+Lane::Lane(base::Loop& loop, LaneSetup setup, const upstream::ConnectOptions& options, std::uint64_t number,
            Owner& owner)
     : loop_(loop),
-      setup_(setup),
+      setup_(std::move(setup)),
       options_(options),
       number_(number),
       owner_(owner),
       made_(now()),
       entered_(made_),
       answer_timer_(loop) {
-  owner_.lane_moved(LaneState::kClosed, LaneState::kConnecting);
+  owner_.lane_moved(*this, LaneState::kClosed, LaneState::kConnecting);
 }
 
 Lane::~Lane() {
@@ -57,7 +57,7 @@ void Lane::move(LaneState to) {
   const LaneState from = machine_.state();
   if (!machine_.move(to)) return;
   entered_ = now();
-  owner_.lane_moved(from, to);
+  owner_.lane_moved(*this, from, to);
 }
 
 void Lane::connected(base::Result<std::unique_ptr<upstream::Connection>> result) {

@@ -48,12 +48,15 @@ struct LaneFailure {
   std::string text;
 };
 
-/// What a lane is made of: one of the domains, and what the server seems to speak.
+struct LaneGroup;
+
+/// What a lane is made of: one of the domains, what the server seems to speak, and whose it is.
 struct LaneSetup {
   /// The domain's place in the engine's list.
   std::size_t nic = 0;
   fabric::Fabric& fabric;
   const Dialect& dialect;
+  std::shared_ptr<LaneGroup> group;
 };
 
 /// One RESP connection that does one BLOB.RDMA_HELLO, and one fabric endpoint: the blast radius of a transfer. Opens
@@ -67,7 +70,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
    public:
     virtual ~Owner() = default;
     /// Also for the first state, from kClosed.
-    virtual void lane_moved(LaneState from, LaneState to) = 0;
+    virtual void lane_moved(Lane& lane, LaneState from, LaneState to) = 0;
     /// HELLO is through, or release() was called.
     virtual void lane_idle(Lane& lane) = 0;
     /// Idle again after check(): the server answered.
@@ -82,8 +85,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
     virtual void address_fenced(const std::string& address) = 0;
   };
 
-  Lane(base::Loop& loop, const LaneSetup& setup, const upstream::ConnectOptions& options, std::uint64_t number,
-       Owner& owner);
+  Lane(base::Loop& loop, LaneSetup setup, const upstream::ConnectOptions& options, std::uint64_t number, Owner& owner);
   ~Lane();
 
   void start();
@@ -114,6 +116,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   std::size_t nic() const { return setup_.nic; }
   fabric::Fabric& fabric() const { return setup_.fabric; }
   const Dialect& dialect() const { return setup_.dialect; }
+  LaneGroup& group() const { return *setup_.group; }
   base::TimePoint made() const { return made_; }
   base::TimePoint entered() const { return entered_; }
   /// When the last command had left, as far as the connection knows.

@@ -21,11 +21,9 @@ LanePool::LanePool(base::Loop& loop, std::vector<fabric::Fabric*> fabrics, Optio
       metrics_(metrics),
       availability_(availability),
       listener_(listener),
-      cool_timer_(loop),
-      check_timer_(loop),
-      dial_backoff_(std::chrono::milliseconds(50), std::chrono::seconds(5)),
-      refusal_backoff_(std::chrono::seconds(1), std::chrono::seconds(30)) {
+      check_timer_(loop) {
   for (fabric::Fabric* const fabric : fabrics) nics_.push_back({fabric});
+  groups_.push_back(std::make_shared<LaneGroup>(loop, upstream::Identity{}));
 }
 
 LanePool::~LanePool() = default;
@@ -39,22 +37,63 @@ void LanePool::start(base::Task ready) {
 }
 
 void LanePool::fill() {
-  if (!started_ || stopping_ || cooling_ || !choose_nic()) return;
-  const auto wanted = [&] {
-    if (refused_) return coming() == 0;
-    // While attempts fail there is one at a time (R39).
-    if (failures_ != 0 && coming() != 0) return false;
-    return established() + coming() < warm_ || listener_.waiting() > coming();
-  };
-  // Lanes that are being closed count as well, so that closings that never end can't pile up.
-  while (established() + coming() < limit_ && lanes_.size() < 2 * limit_ && wanted()) open_lane();
+  const std::shared_ptr<LaneGroup> own = groups_.front();
+  // Refused sessions are asked for once more when the wait is over, whoever waits or not.
+  const auto wanted = [&] { return own->refused ? own->coming() == 0 : own->established() + own->coming() < warm_; };
+  while (in_use() < limit_ && may_open(*own) && wanted()) open_lane(own);
+  listener_.serve();
 }
 
-void LanePool::open_lane() {
+std::shared_ptr<LaneGroup> LanePool::group_of(const upstream::Identity& identity) {
+  const auto found = std::find_if(groups_.begin(), groups_.end(),
+                                  [&](const std::shared_ptr<LaneGroup>& one) { return one->identity == identity; });
+  return found != groups_.end() ? *found : groups_.emplace_back(std::make_shared<LaneGroup>(loop_, identity));
+}
+
+std::size_t LanePool::in_use() const {
+  std::size_t sum = 0;
+  for (const std::shared_ptr<LaneGroup>& one : groups_) sum += one->established() + one->coming();
+  return sum;
+}
+
+bool LanePool::has_room() const {
+  return in_use() < limit_ || std::any_of(groups_.begin(), groups_.end(),
+                                          [](const std::shared_ptr<LaneGroup>& one) { return !one->idle.empty(); });
+}
+
+bool LanePool::may_open(const LaneGroup& group) const {
+  if (!started_ || stopping_ || group.cooling || !choose_nic()) return false;
+  // While attempts fail there is one at a time (R39).
+  if (group.failures != 0 && group.coming() != 0) return false;
+  // Lanes that are being closed count as well, so that closings that never end can't pile up.
+  return lanes_.size() < 2 * limit_;
+}
+
+void LanePool::want(const std::shared_ptr<LaneGroup>& group, std::size_t transfers) {
+  if (group->coming() >= transfers || !may_open(*group)) return;
+  if (in_use() >= limit_ && !make_room(*group)) return;
+  open_lane(group);
+}
+
+/// Closes the lane of another group that has been idle longest.
+bool LanePool::make_room(const LaneGroup& group) {
+  Lane* longest = nullptr;
+  for (const std::shared_ptr<LaneGroup>& one : groups_) {
+    if (one.get() == &group || one->idle.empty()) continue;
+    Lane* const oldest = one->idle.front();
+    if (longest == nullptr || oldest->entered() < longest->entered()) longest = oldest;
+  }
+  if (longest == nullptr) return false;
+  close_lane(*longest, "", "");
+  return true;
+}
+
+void LanePool::open_lane(const std::shared_ptr<LaneGroup>& group) {
   const std::size_t nic = choose_nic().value_or(0);
   Lane::Owner& self = *this;
-  auto lane = std::make_shared<Lane>(loop_, LaneSetup{nic, *nics_[nic].fabric, dialect()}, options_.connect,
-                                     next_number_++, self);
+  auto lane =
+      std::make_shared<Lane>(loop_, LaneSetup{nic, *nics_[nic].fabric, dialect(), group},
+                             options_.connect.with(group->identity, options_.connect.protocol), next_number_++, self);
   lanes_.push_back(lane);
   lane->start();
 }
@@ -83,11 +122,22 @@ void LanePool::check_lanes() {
     if (!nics_[nic].lost && nics_[nic].fabric->counters().queue_lost) give_up_nic(nic);
   }
   const base::TimePoint quiet_since = base::Clock::steady().now() - options_.check;
-  for (Lane* const lane : std::vector(idle_)) {
-    if (lane->entered() > quiet_since) continue;
-    std::erase(idle_, lane);
-    lane->check();
+  for (const std::shared_ptr<LaneGroup>& group : std::vector(groups_)) {
+    for (Lane* const lane : std::vector(group->idle)) {
+      if (lane->entered() > quiet_since) continue;
+      std::erase(group->idle, lane);
+      // Another identity's is made again when it is needed.
+      group->is_default() ? lane->check() : lane->retire();
+    }
   }
+  trim_groups();
+}
+
+/// Forgets identities that have no lane and that nothing waits for.
+void LanePool::trim_groups() {
+  std::erase_if(groups_, [](const std::shared_ptr<LaneGroup>& one) {
+    return !one->is_default() && one.use_count() == 1 && !one->cooling;
+  });
 }
 
 /// Its completion queue can't be read any more, so no byte moves through it: what is in flight there would wait for
@@ -100,7 +150,7 @@ void LanePool::give_up_nic(std::size_t nic) {
       nics_[nic].fabric->traits().provider, nics_[nic].fabric->traits().domain);
   if (!choose_nic()) {
     availability_.set_local("queue_lost");
-    listener_.sessions_refused("queue_lost");
+    listener_.sessions_refused(nullptr, "queue_lost");
   }
   for (const std::shared_ptr<Lane>& lane : std::vector(lanes_)) {
     if (lane->nic() == nic) close_lane(*lane, "queue_lost", "the fabric's completion queue is lost");
@@ -108,10 +158,10 @@ void LanePool::give_up_nic(std::size_t nic) {
   fill();
 }
 
-std::shared_ptr<Lane> LanePool::take_idle() {
-  if (idle_.empty()) return nullptr;
-  std::shared_ptr<Lane> lane = idle_.back()->shared_from_this();
-  idle_.pop_back();
+std::shared_ptr<Lane> LanePool::take_idle(LaneGroup& group) {
+  if (group.idle.empty()) return nullptr;
+  std::shared_ptr<Lane> lane = group.idle.back()->shared_from_this();
+  group.idle.pop_back();
   lane->claim();
   return lane;
 }
@@ -119,7 +169,7 @@ std::shared_ptr<Lane> LanePool::take_idle() {
 void LanePool::stop(base::Task done) {
   stopping_ = true;
   stopped_ = std::move(done);
-  cool_timer_.cancel();
+  for (const std::shared_ptr<LaneGroup>& group : groups_) group->cool_timer.cancel();
   check_timer_.cancel();
   for (const std::shared_ptr<Lane>& lane : std::vector(lanes_)) close_lane(*lane, "stop", "keyferryd is stopping");
   check_stopped();
@@ -131,7 +181,7 @@ void LanePool::close_lane(Lane& lane, const char* reason, const char* text) {
     case LaneState::kHello:
     case LaneState::kIdle:
     case LaneState::kChecking:
-      std::erase(idle_, &lane);
+      std::erase(lane.group().idle, &lane);
       return lane.retire();
     case LaneState::kBusy:
       return lane.interrupt(reason, text);
@@ -140,25 +190,30 @@ void LanePool::close_lane(Lane& lane, const char* reason, const char* text) {
   }
 }
 
-void LanePool::lane_moved(LaneState from, LaneState to) {
-  if (from != LaneState::kClosed) --counts_[static_cast<std::size_t>(from)];
-  ++counts_[static_cast<std::size_t>(to)];
+void LanePool::lane_moved(Lane& lane, LaneState from, LaneState to) {
+  LaneGroup& group = lane.group();
+  if (from != LaneState::kClosed) --group.counts[static_cast<std::size_t>(from)];
+  ++group.counts[static_cast<std::size_t>(to)];
   metrics_.lane(from, to);
 }
 
 void LanePool::lane_idle(Lane& lane) {
   if (stopping_) return lane.retire();
-  if (failures_ != 0 || refused_) spdlog::info("{}: a lane for BLOB.RDMA_* is up again", node_);
-  if (established() == 1 && lane.transfers() == 0) listener_.server_is_new();
-  failures_ = 0;
-  last_failure_.clear();
+  LaneGroup& group = lane.group();
+  if (group.failures != 0 || group.refused) spdlog::info("{}: a lane for BLOB.RDMA_* is up again", node_);
+  if (lane.transfers() == 0) {
+    std::size_t established = 0;
+    for (const std::shared_ptr<LaneGroup>& one : groups_) established += one->established();
+    if (established == 1) listener_.server_is_new();
+  }
+  group.failures = 0;
+  group.last_failure.clear();
   dialects_unknown_ = 0;
-  refused_ = false;
-  dial_backoff_.reset();
-  refusal_backoff_.reset();
-  availability_.set_remote(nullptr);
-  idle_.push_back(&lane);
-  listener_.lane_is_idle();
+  group.refused = nullptr;
+  group.dial_backoff.reset();
+  group.refusal_backoff.reset();
+  if (group.is_default()) availability_.set_remote(nullptr);
+  group.idle.push_back(&lane);
   check_ready();
   fill();
 }
@@ -166,12 +221,13 @@ void LanePool::lane_idle(Lane& lane) {
 void LanePool::lane_alive(Lane& lane) {
   if (stopping_) return lane.retire();
   // The one used last stays the one used next.
-  idle_.insert(idle_.begin(), &lane);
-  listener_.lane_is_idle();
+  lane.group().idle.insert(lane.group().idle.begin(), &lane);
+  listener_.serve();
 }
 
 void LanePool::lane_failed(Lane& lane, const LaneFailure& failure) {
-  std::erase(idle_, &lane);
+  LaneGroup& group = lane.group();
+  std::erase(group.idle, &lane);
   if (stopping_) return;
   if (try_another_dialect(lane, failure)) return fill();
   note_failure(lane, failure);
@@ -179,15 +235,20 @@ void LanePool::lane_failed(Lane& lane, const LaneFailure& failure) {
     case LaneFailure::Kind::kIdleLost:
       break;
     case LaneFailure::Kind::kUnreachable:
-      ++failures_;
-      cool_down(dial_backoff_.next());
+      ++group.failures;
+      // What another identity is told at the door its client should hear: the other way of its transfer will tell.
+      if (!group.is_default() && group.established() == 0) {
+        group.refused = "no_lane";
+        listener_.sessions_refused(&group, group.refused);
+      }
+      cool_down(group, group.dial_backoff.next());
       break;
     case LaneFailure::Kind::kUnsettled:
-      unsettled();
+      unsettled(group);
       break;
     case LaneFailure::Kind::kNoEndpoint:
     case LaneFailure::Kind::kRefused:
-      refused(failure);
+      refused(group, failure);
       break;
   }
   if (failure.kind != LaneFailure::Kind::kIdleLost && ready_) loop_.post(std::exchange(ready_, nullptr));
@@ -210,35 +271,38 @@ bool LanePool::try_another_dialect(const Lane& lane, const LaneFailure& failure)
   return true;
 }
 
-void LanePool::refused(const LaneFailure& failure) {
-  ++failures_;
-  cool_down(refusal_backoff_.next());
+void LanePool::refused(LaneGroup& group, const LaneFailure& failure) {
+  ++group.failures;
+  cool_down(group, group.refusal_backoff.next());
   // Lanes from before go on working; their next loss brings this up again.
-  if (established() != 0) return;
-  refused_ = true;
-  availability_.set_remote(failure.reason);
-  listener_.sessions_refused(failure.reason);
+  if (group.established() != 0) return;
+  group.refused = failure.reason;
+  if (group.is_default()) availability_.set_remote(failure.reason);
+  listener_.sessions_refused(&group, failure.reason);
 }
 
-void LanePool::unsettled() {
+void LanePool::unsettled(LaneGroup& group) {
   // The first is replaced at once, for the transfer that waits for it.
-  if (++failures_ > 1) cool_down(dial_backoff_.next());
-  if (busy() == 0) listener_.hello_unsettled();
+  if (++group.failures > 1) cool_down(group, group.dial_backoff.next());
+  if (group.count(LaneState::kBusy) == 0) listener_.hello_unsettled(group);
 }
 
-void LanePool::cool_down(base::Duration wait) {
-  if (cooling_) return;
-  cooling_ = true;
-  cool_timer_.start(wait, [this] {
-    cooling_ = false;
+void LanePool::cool_down(LaneGroup& group, base::Duration wait) {
+  if (group.cooling) return;
+  group.cooling = true;
+  group.cool_timer.start(wait, [this, &group] {
+    group.cooling = false;
+    // Another identity is tried when it asks.
+    if (!group.is_default()) group.refused = nullptr;
     fill();
   });
 }
 
 void LanePool::note_failure(const Lane& lane, const LaneFailure& failure) {
   // Said once, not at every attempt.
-  if (failure.text == last_failure_) return;
-  last_failure_ = failure.text;
+  std::string& last = lane.group().last_failure;
+  if (failure.text == last) return;
+  last = failure.text;
   switch (failure.kind) {
     case LaneFailure::Kind::kIdleLost:
       return spdlog::info("{}: lane {} is replaced: {}", node_, lane.number(), failure.text);
@@ -250,8 +314,8 @@ void LanePool::note_failure(const Lane& lane, const LaneFailure& failure) {
     case LaneFailure::Kind::kNoEndpoint:
       return spdlog::error("{}: no lane can be made: {}", node_, failure.text);
     case LaneFailure::Kind::kRefused:
-      return spdlog::warn("{}: the server refuses BLOB.RDMA_HELLO ({}), so large values travel as BLOB.TCP_*: {}",
-                          node_, failure.reason, failure.text);
+      return spdlog::warn("{}: the server refuses {}BLOB.RDMA_HELLO ({}), so large values travel as BLOB.TCP_*: {}",
+                          node_, lane.group().is_default() ? "" : "another identity ", failure.reason, failure.text);
   }
 }
 
@@ -272,7 +336,7 @@ void LanePool::address_fenced(const std::string& address) {
 }
 
 void LanePool::check_ready() {
-  if (ready_ && established() >= warm_) loop_.post(std::exchange(ready_, nullptr));
+  if (ready_ && groups_.front()->established() >= warm_) loop_.post(std::exchange(ready_, nullptr));
 }
 
 void LanePool::check_stopped() {

@@ -12,28 +12,28 @@
 #include "base/loop.h"
 #include "fabric/fabric.h"
 #include "transfer/availability.h"
-#include "transfer/backoff.h"
 #include "transfer/engine_metrics.h"
 #include "transfer/lane.h"
+#include "transfer/lane_group.h"
 #include "upstream/connection.h"
 
 namespace keyferry::transfer {
 
-/// The lanes to one node for one identity: makes them, warm or on demand, replaces what was lost with growing waits,
-/// and says when the server refuses sessions altogether. Engine's thread only.
+/// The lanes to one node: makes them, warm for the configured identity and on demand for any other, replaces what was
+/// lost with growing waits, and says when the server refuses sessions altogether. All identities share the limit: where
+/// one needs a lane and there is no room, another's that has been idle longest gives way. Engine's thread only.
 class LanePool final : private Lane::Owner {
  public:
   class Listener {
    public:
     virtual ~Listener() = default;
-    /// Transfers that have no lane.
-    virtual std::size_t waiting() const = 0;
-    /// take_idle() would give one.
-    virtual void lane_is_idle() = 0;
-    /// A lane came to nothing because its HELLO stayed unsettled, and no other is at work.
-    virtual void hello_unsettled() = 0;
-    /// The server refuses sessions (or the fabric endpoints), and there is no lane left from before.
-    virtual void sessions_refused(const char* reason) = 0;
+    /// take_idle() or want() may do more than they did: what waits is to be looked at in order.
+    virtual void serve() = 0;
+    /// A lane of that group came to nothing because its HELLO stayed unsettled, and no other of it is at work.
+    virtual void hello_unsettled(const LaneGroup& group) = 0;
+    /// The server refuses that identity sessions (or the fabric endpoints), and it has no lane left from before. Null:
+    /// nobody gets one.
+    virtual void sessions_refused(const LaneGroup* group, const char* reason) = 0;
     /// The first lane since there was none: it may be another server by now.
     virtual void server_is_new() = 0;
   };
@@ -53,20 +53,26 @@ class LanePool final : private Lane::Owner {
 
   /// `ready` when the warm lanes are up or one of them has failed.
   void start(base::Task ready);
-  /// Makes lanes if more wait than come.
+  /// Keeps up the warm lanes, and has the listener look at what waits.
   void fill();
-  /// Claims an idle lane, the one used last; null if there is none. The caller ends it with release(), replace() or
-  /// fence().
-  std::shared_ptr<Lane> take_idle();
+  /// Where lanes of that identity are found; made when asked for the first time.
+  std::shared_ptr<LaneGroup> group_of(const upstream::Identity& identity);
+  /// Claims an idle lane of the group, the one used last; null if there is none. The caller ends it with release(),
+  /// replace() or fence().
+  std::shared_ptr<Lane> take_idle(LaneGroup& group);
+  /// So many transfers wait for a lane of the group: makes one more if fewer come, another group's that has been idle
+  /// longest giving way if need be.
+  void want(const std::shared_ptr<LaneGroup>& group, std::size_t transfers);
+  /// False: neither take_idle() nor want() can do anything for any group now.
+  bool has_room() const;
   /// Closes idle lanes in order and interrupts busy ones; `done` when all are closed.
   void stop(base::Task done);
 
   const std::vector<std::shared_ptr<Lane>>& lanes() const { return lanes_; }
-  std::size_t busy() const { return count(LaneState::kBusy); }
   const Dialect& dialect() const { return dialects()[dialect_]; }
 
  private:
-  void lane_moved(LaneState from, LaneState to) override;
+  void lane_moved(Lane& lane, LaneState from, LaneState to) override;
   void lane_idle(Lane& lane) override;
   void lane_alive(Lane& lane) override;
   void lane_failed(Lane& lane, const LaneFailure& failure) override;
@@ -74,21 +80,21 @@ class LanePool final : private Lane::Owner {
   bool may_use_address(const std::string& address) override;
   void address_fenced(const std::string& address) override;
 
-  std::size_t count(LaneState state) const { return counts_[static_cast<std::size_t>(state)]; }
-  std::size_t established() const {
-    return count(LaneState::kIdle) + count(LaneState::kChecking) + count(LaneState::kBusy);
-  }
-  std::size_t coming() const { return count(LaneState::kConnecting) + count(LaneState::kHello); }
-  void open_lane();
+  /// Of all groups: established, or to be.
+  std::size_t in_use() const;
+  bool may_open(const LaneGroup& group) const;
+  bool make_room(const LaneGroup& group);
+  void open_lane(const std::shared_ptr<LaneGroup>& group);
+  void trim_groups();
   std::optional<std::size_t> choose_nic() const;
   void check_later();
   void check_lanes();
   void give_up_nic(std::size_t nic);
   void close_lane(Lane& lane, const char* reason, const char* text);
   bool try_another_dialect(const Lane& lane, const LaneFailure& failure);
-  void refused(const LaneFailure& failure);
-  void unsettled();
-  void cool_down(base::Duration wait);
+  void refused(LaneGroup& group, const LaneFailure& failure);
+  void unsettled(LaneGroup& group);
+  void cool_down(LaneGroup& group, base::Duration wait);
   void note_failure(const Lane& lane, const LaneFailure& failure);
   void check_ready();
   void check_stopped();
@@ -109,27 +115,17 @@ class LanePool final : private Lane::Owner {
   Availability& availability_;
   Listener& listener_;
 
-  std::size_t counts_[kLaneStates] = {};
+  /// The first is the configured identity's.
+  std::vector<std::shared_ptr<LaneGroup>> groups_;
   std::vector<std::shared_ptr<Lane>> lanes_;
-  /// Idle lanes, the one used last at the end.
-  std::vector<Lane*> idle_;
   std::uint64_t next_number_ = 1;
   /// Addresses of endpoints fenced in the last seconds.
   std::deque<std::pair<base::TimePoint, std::string>> fenced_;
 
-  /// Attempts that failed since the last that did not.
-  std::size_t failures_ = 0;
-  std::string last_failure_;
-  /// Sessions are refused: one attempt is made when the wait is over, whoever waits or not.
-  bool refused_ = false;
-  bool cooling_ = false;
-  base::Timer cool_timer_;
   base::Timer check_timer_;
   /// What the server speaks as far as is known, and how many others it did not know since it last did.
   std::size_t dialect_ = 0;
   std::size_t dialects_unknown_ = 0;
-  Backoff dial_backoff_;
-  Backoff refusal_backoff_;
 
   bool started_ = false;
   bool stopping_ = false;

@@ -81,13 +81,21 @@ Transfers::Transfers(Parts parts, const EngineOptions& options)
 
 void Transfers::submit(Owned transfer) {
   transfer->arrived = now();
-  if (const std::string_view reason = parts_.availability.reason(); !reason.empty())
+  if (lanes_ != nullptr) transfer->group = lanes_->group_of(transfer->identity);
+  if (const std::string_view reason = refusal(*transfer); !reason.empty())
     return repeat(std::move(transfer), std::string(reason));
   if (lanes_ == nullptr || !windows(*transfer, 0)) return repeat(std::move(transfer), "unregistered");
   parts_.metrics.stage(transfer->op, Stage::kLease, parts_.book.waited(transfer->lease()));
   queue_.push_back(std::move(transfer));
-  dispatch();
+  serve();
   arm_timer();
+}
+
+/// Why it can't go by the fabric now; empty if it may.
+std::string_view Transfers::refusal(const Transfer& transfer) const {
+  if (const std::string_view reason = parts_.availability.reason_for(transfer.identity.is_default()); !reason.empty())
+    return reason;
+  return transfer.group && transfer.group->refused ? transfer.group->refused : "";
 }
 
 void Transfers::abandon(std::uint64_t number) {
@@ -146,30 +154,48 @@ void Transfers::stop() {
   stopping_ = true;
   timer_.cancel();
   probe_.stop();
-  drain_queue("stopping");
+  drain_queue(nullptr, "stopping");
 }
 
-void Transfers::hello_unsettled() {
-  if (queue_.empty() || ++queue_.front()->unsettled_lanes < 2) return;
-  Owned transfer = std::move(queue_.front());
-  queue_.pop_front();
+void Transfers::hello_unsettled(const LaneGroup& group) {
+  const auto first =
+      std::find_if(queue_.begin(), queue_.end(), [&](const Owned& one) { return one->group.get() == &group; });
+  if (first == queue_.end() || ++(*first)->unsettled_lanes < 2) return;
+  Owned transfer = std::move(*first);
+  queue_.erase(first);
   repeat(std::move(transfer), "hello_failed");
 }
 
-void Transfers::sessions_refused(const char* reason) {
-  drain_queue(reason);
+void Transfers::sessions_refused(const LaneGroup* group, const char* reason) {
+  drain_queue(group, reason);
 }
 
-void Transfers::drain_queue(const char* reason) {
-  for (Owned& transfer : std::exchange(queue_, {})) repeat(std::move(transfer), reason);
+void Transfers::drain_queue(const LaneGroup* group, const char* reason) {
+  std::deque<Owned> others;
+  for (Owned& transfer : std::exchange(queue_, {})) {
+    if (group != nullptr && transfer->group.get() != group) {
+      others.push_back(std::move(transfer));
+    } else {
+      repeat(std::move(transfer), reason);
+    }
+  }
+  queue_ = std::move(others);
 }
 
-void Transfers::dispatch() {
-  while (!queue_.empty() && !stopping_) {
-    std::shared_ptr<Lane> lane = lanes_->take_idle();
-    if (!lane) return lanes_->fill();
-    Owned transfer = std::move(queue_.front());
-    queue_.pop_front();
+/// In order of arrival across identities, so that a busy one does not keep the lanes from another: who came first has a
+/// lane made in place of one that is idle before those behind him may take that.
+void Transfers::serve() {
+  std::unordered_map<const LaneGroup*, std::size_t> without;
+  for (auto one = queue_.begin(); one != queue_.end() && !stopping_ && lanes_->has_room();) {
+    const std::shared_ptr<LaneGroup> group = (*one)->group;
+    std::shared_ptr<Lane> lane = lanes_->take_idle(*group);
+    if (!lane) {
+      lanes_->want(group, ++without[group.get()]);
+      ++one;
+      continue;
+    }
+    Owned transfer = std::move(*one);
+    one = queue_.erase(one);
     begin(std::move(transfer), std::move(lane));
   }
 }

@@ -31,6 +31,8 @@ struct Transfer {
   Op op = Op::kSet;
   /// Names it while it is here; a GET's is its ticket for abandon().
   std::uint64_t number = 0;
+  /// Whose lane carries it.
+  upstream::Identity identity;
   std::string key;
   std::uint32_t crc = 0;
   Loan loan;
@@ -40,6 +42,8 @@ struct Transfer {
   /// Of a GET, if anybody wants to know: called just before its command is written.
   base::Task on_posted;
 
+  /// While it waits for a lane: where that identity's are.
+  std::shared_ptr<LaneGroup> group;
   StateMachine<TransferRules> machine{TransferState::kQueued};
   base::TimePoint arrived;
   base::TimePoint posted;
@@ -55,8 +59,8 @@ struct Transfer {
   memory::LeaseId lease() const { return memory::LeaseId{loan.lease()}; }
 };
 
-/// Queue and execution of transfers: in order of arrival each gets the next idle lane, its command is written, its
-/// reply decides. Engine's thread only.
+/// Queue and execution of transfers: in order of arrival each gets the next idle lane of its identity, its command is
+/// written, its reply decides. Engine's thread only.
 class Transfers final : public LanePool::Listener {
  public:
   struct Parts {
@@ -83,16 +87,17 @@ class Transfers final : public LanePool::Listener {
 
   bool crc_supported() const { return crc_supported_; }
 
-  std::size_t waiting() const override { return queue_.size(); }
-  void lane_is_idle() override { dispatch(); }
-  void hello_unsettled() override;
-  void sessions_refused(const char* reason) override;
+  /// Transfers that have no lane.
+  std::size_t waiting() const { return queue_.size(); }
+  void serve() override;
+  void hello_unsettled(const LaneGroup& group) override;
+  void sessions_refused(const LaneGroup* group, const char* reason) override;
   void server_is_new() override { crc_supported_ = true; }
 
  private:
   using Owned = std::unique_ptr<Transfer>;
 
-  void dispatch();
+  std::string_view refusal(const Transfer& transfer) const;
   void begin(Owned transfer, std::shared_ptr<Lane> lane);
   void note_running(const Transfer& transfer, const std::shared_ptr<Lane>& lane);
   std::unique_ptr<base::Timer> interrupt_after(base::Duration limit, const std::shared_ptr<Lane>& lane,
@@ -113,7 +118,8 @@ class Transfers final : public LanePool::Listener {
   std::optional<std::vector<Window>> windows(const Transfer& transfer, std::size_t nic) const;
   void arm_timer();
   void expire();
-  void drain_queue(const char* reason);
+  /// Of one group, or all.
+  void drain_queue(const LaneGroup* group, const char* reason);
 
   /// A transfer on a lane, the end of its grace once it is abandoned, and its deadline if there is one.
   struct Running {

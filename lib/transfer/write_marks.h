@@ -30,7 +30,8 @@ namespace keyferry::transfer {
 ///   asked.
 /// A write whose client went away before its reply came is touched a second time then, which is the last time.
 ///
-/// Keys share marks by hash, so a foreign key's write may keep a GET from joining: that costs a transfer, never a stale
+/// Keys share marks by hash, and one name in all databases shares one, whoever writes it (MOVE, COPY and SWAPDB reach
+/// into other databases): so a foreign key's write may keep a GET from joining, which costs a transfer, never a stale
 /// byte.
 class WriteMarks {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,6 +46,7 @@ struct Identity {
 
   bool is_default() const { return user.empty() && database == 0; }
   bool operator==(const Identity&) const = default;
+  auto operator<=>(const Identity&) const = default;
 };
 
 /// What carries a connection's bytes.

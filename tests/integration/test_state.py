@@ -279,16 +279,6 @@ def test_state_that_is_queued_takes_effect_as_it_was_executed_and_binds_no_conne
     assert b" db=4 " in one.call("CLIENT", "INFO")
 
 
-def test_a_large_value_of_another_database_is_counted_once_however_long_it_waits_for_its_turn(stack, clients):
-    one = clients()
-    assert one.call("SELECT", 3) == b"OK"
-    before = stack.metrics().total("fallback_total", reason="identity")
-    one.socket.sendall(request("GET", "k") * 50 + request("BLOB.TCP_GET", "k") + request("BLOB.TCP_SET", "k", "small"))
-    assert replies(one, 50) == [None] * 50
-    replies(one, 2)  # the server has no module: its errors
-    assert stack.metrics().total("fallback_total", reason="identity") == before + 1
-
-
 def test_a_large_value_in_a_transaction_is_counted_as_a_fallback_and_a_small_one_is_not(stack, clients):
     one = clients()
     assert one.call("MULTI") == b"OK"

@@ -106,13 +106,14 @@ TEST(OffloadTable, ASetIsSpecialOnlyWhereItLooksAtTheOldValue) {
 
 TEST(KindHints, RememberWhatWasSeenLast) {
   KindHints hints;
-  EXPECT_FALSE(hints.is_object("a"));
-  hints.note("a", true);
-  EXPECT_TRUE(hints.is_object("a"));
-  hints.note("b", false);
-  EXPECT_TRUE(hints.is_object("a"));
-  hints.note("a", false);
-  EXPECT_FALSE(hints.is_object("a"));
+  EXPECT_FALSE(hints.is_object({}, "a"));
+  hints.note({}, "a", true);
+  EXPECT_TRUE(hints.is_object({}, "a"));
+  hints.note({}, "b", false);
+  EXPECT_TRUE(hints.is_object({}, "a"));
+  EXPECT_FALSE(hints.is_object({"", "", 3}, "a"));
+  hints.note({}, "a", false);
+  EXPECT_FALSE(hints.is_object({}, "a"));
 }
 
 TEST(TemporaryKey, BeginsWithTheKeyAndIsGivenOnce) {

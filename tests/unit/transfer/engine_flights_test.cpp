@@ -28,7 +28,7 @@ std::shared_ptr<Asker> ask(Rig& rig, const std::string& key, std::uint64_t lengt
   auto asker = std::make_shared<Asker>();
   transfer::FetchRequest request;
   request.client = client;
-  request.identity = std::move(identity);
+  request.identity.user = std::move(identity);
   request.key = key;
   request.length = length;
   asker->ticket = rig.engine->fetch(std::move(request), rig.mail, asker);
@@ -64,6 +64,28 @@ Rig::Scripts after_go(std::vector<std::string> values) {
     for (const std::string& value : values) script.answer(give(fabric, value));
     return std::vector<Script>{script.until_closed()};
   };
+}
+
+TEST(EngineFlights, R54AnotherUsersGetOfTheSameKeySharesNothing) {
+  const std::string ours = pattern(9000, 1), anns = pattern(8000, 2);
+  Rig rig(
+      [&](ScriptedFabric& fabric) {
+        return std::vector<Script>{Rig::lane().hold().answer(give(fabric, ours)).until_closed(),
+                                   Rig::lane().answer(give(fabric, anns)).until_closed()};
+      },
+      [](transfer::EngineOptions& options) {
+        immutable(options);
+        options.lanes = 2;
+      });
+  rig.start();
+  const auto first = ask(rig, "fixed:key", ours.size());
+  rig.fabric.wait_for_owed(1);
+  const auto other = ask(rig, "fixed:key", anns.size(), "ann", 2);
+  until_answered(rig, {other});
+  EXPECT_EQ(bytes_of(*other), anns);
+  rig.server.go();
+  until_answered(rig, {first});
+  EXPECT_EQ(bytes_of(*first), ours);
 }
 
 TEST(EngineFlights, GetsOfOneKeyThatWaitForALaneAreOneTransferAndOneLease) {

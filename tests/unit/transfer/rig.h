@@ -224,16 +224,18 @@ class Rig {
   using SetSlot = std::shared_ptr<std::optional<transfer::SetResult>>;
   using GetSlot = std::shared_ptr<std::optional<transfer::GetResult>>;
   SetSlot begin_set(const std::string& key, transfer::Loan loan, std::uint32_t crc = 0,
-                    transfer::StoreExtras extras = {}) {
+                    transfer::StoreExtras extras = {}, upstream::Identity identity = {}) {
     auto slot = std::make_shared<std::optional<transfer::SetResult>>();
     engine->set(
         key, crc, std::move(loan), mail, [slot](transfer::SetResult result) { slot->emplace(std::move(result)); },
-        std::move(extras));
+        std::move(extras), std::move(identity));
     return slot;
   }
-  GetSlot begin_get(const std::string& key, transfer::Loan window) {
+  GetSlot begin_get(const std::string& key, transfer::Loan window, upstream::Identity identity = {}) {
     auto slot = std::make_shared<std::optional<transfer::GetResult>>();
-    engine->get(key, std::move(window), mail, [slot](transfer::GetResult result) { slot->emplace(std::move(result)); });
+    engine->get(
+        key, std::move(window), mail, [slot](transfer::GetResult result) { slot->emplace(std::move(result)); },
+        std::move(identity));
     return slot;
   }
   template <typename Slot>
@@ -246,6 +248,9 @@ class Rig {
   }
   transfer::GetResult get(const std::string& key, std::uint64_t window) {
     return result_of(begin_get(key, lease(window)));
+  }
+  transfer::GetResult get_as(const upstream::Identity& identity, const std::string& key, std::uint64_t window) {
+    return result_of(begin_get(key, lease(window), identity));
   }
 
   nlohmann::json status() {
