@@ -171,20 +171,6 @@ TEST(EngineFlights, AWriteOfTheKeyInBetweenStartsANewOneUnderAnImmutablePrefixTo
   EXPECT_EQ(bytes_of(*second), new_bytes);
 }
 
-TEST(EngineFlights, UsersAndDatabasesDoNotShare) {
-  const std::string bytes = pattern(100, 1);
-  Rig rig(after_go({bytes, bytes, bytes}), immutable);
-  rig.start();
-  const auto busy = ask(rig, "busy", 100);
-  rig.fabric.wait_for_owed(1);
-  const auto mine = ask(rig, "fixed:key", 100);
-  const auto theirs = ask(rig, "fixed:key", 100, "somebody");
-  rig.server.go();
-  until_answered(rig, {busy, mine, theirs});
-  EXPECT_NE(mine->result->value.get(), theirs->result->value.get());
-  EXPECT_EQ(gets(rig, "fixed:key"), 2U);
-}
-
 TEST(EngineFlights, WhoLeavesLeavesTheOthersAlone) {
   const std::string bytes = pattern(5000, 1);
   Rig rig(after_go({bytes}), immutable);
