@@ -9,6 +9,7 @@
 #include <set>
 
 #include "daemon/config_cpus.h"
+#include "daemon/config_ids.h"
 #include "daemon/options_values.h"
 
 namespace keyferry::daemon {
@@ -68,6 +69,7 @@ class Checker {
       }
       if (!seen.insert(has_tcp ? item.tcp.text() : item.unix_path).second) add(path, "the same as an earlier item");
       has_tcp ? tcp_listener(path, item) : unix_listener(path, item);
+      listener_users(path, item);
     }
   }
 
@@ -75,11 +77,14 @@ class Checker {
     const Numeric address = numeric(item.tcp.host);
     if (!address.valid) {
       add(path + ".tcp", item.tcp.text() + " has no address in figures");
-    } else if (!address.loopback && !item.allow_unauthenticated) {
+    } else if (!address.loopback && !item.allow_unauthenticated && !item.require_auth) {
       add(path + ".tcp", item.tcp.text() +
                              " is beyond loopback, and clients are not authenticated; listen on 127.0.0.1, or set "
-                             "allow_unauthenticated: true in this item if only trusted peers can reach it");
+                             "require_auth: true in this item, or allow_unauthenticated: true if only trusted peers "
+                             "can reach it");
     }
+    if (!item.allow_uids.empty() || !item.allow_gids.empty() || !item.user_by_uid.empty())
+      add(path, "allow_uids, allow_gids and user_by_uid are for unix: nobody knows the user at the other end of tcp");
     if (item.tls && (item.tls->cert.empty() || item.tls->key.empty())) add(path + ".tls", "needs both cert and key");
   }
 
@@ -92,6 +97,27 @@ class Checker {
     if (item.allow_unauthenticated)
       add(path + ".allow_unauthenticated", "is for tcp; a Unix socket is guarded by its mode");
     if (item.tls) add(path + ".tls", "is for tcp; what passes a Unix socket never leaves the host");
+  }
+
+  void listener_users(const std::string& path, const ListenOptions& item) {
+    for (const std::string& one : item.allow_uids) {
+      if (!uid_of(one)) add(path + ".allow_uids", "this host has no user " + one);
+    }
+    for (const std::string& one : item.allow_gids) {
+      if (!gid_of(one)) add(path + ".allow_gids", "this host has no group " + one);
+    }
+    for (const std::string& one : item.user_by_uid) {
+      if (!parse_user_by_uid(one))
+        add(path + ".user_by_uid", one + " is not a user of this host, one of the server and a password file");
+    }
+    if (item.user.empty() != item.password_file.empty())
+      add(path + (item.user.empty() ? ".password_file" : ".user"), "user and password_file go together");
+    if (item.require_auth && (!item.user.empty() || !item.user_by_uid.empty()))
+      add(path + ".require_auth", "leaves user and user_by_uid without a meaning; take one of them out");
+    for (const std::string& one : item.deny_commands) {
+      if (std::count(one.begin(), one.end(), ' ') > 1)
+        add(path + ".deny_commands", one + " is no command, nor a command and its subcommand");
+    }
   }
 
   void upstream() {
@@ -112,9 +138,10 @@ class Checker {
       if (upstream.transport == Transport::kRdma && node.rdma_port == 0 && node.port == 0)
         add(path, "has no rdma_port, which transport: rdma needs here");
     }
-    if (upstream.user != "default" && upstream.password_file.empty()) {
+    if (upstream.user != "default" && upstream.password_file.empty() && upstream.password_command.empty())
       add("upstream.user", upstream.user + " needs a password; set upstream.password_file");
-    }
+    if (!upstream.password_file.empty() && !upstream.password_command.empty())
+      add("upstream.password_command", "and password_file are two sources of one password; take one of them out");
   }
 
   void tls() {

@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <utility>
 
 #include "daemon/config_cpus.h"
+#include "daemon/config_ids.h"
 #include "daemon/network_way.h"
 #include "daemon/placement.h"
 #include "fabric/open.h"
@@ -44,7 +46,23 @@ memory::PoolMemory make_memory(const PoolOptions& options) {
   return memory::PoolMemory::create(pool);
 }
 
-upstream::ConnectOptions connect_options(const Options& options) {
+/// Empty if the configured identity has none.
+std::vector<std::unique_ptr<PasswordSource>> upstream_password(base::Loop& loop, const UpstreamOptions& options) {
+  std::vector<std::unique_ptr<PasswordSource>> list;
+  if (!options.password_command.empty()) {
+    list.push_back(std::make_unique<PasswordSource>(
+        loop,
+        PasswordSource::Options{"upstream.password_command", "", options.password_command, options.password_refresh}));
+  } else if (!options.password_file.empty()) {
+    list.push_back(std::make_unique<PasswordSource>(
+        loop, PasswordSource::Options{"upstream.password_file", options.password_file, {}, {}}));
+  }
+  return list;
+}
+
+/// `passwords`: the first is the configured identity's, if it has one.
+upstream::ConnectOptions connect_options(const Options& options,
+                                         const std::vector<std::unique_ptr<PasswordSource>>& passwords) {
   upstream::ConnectOptions connect;
   const HostPort node = node_address(options);
   connect.address = {node.host, node.port};
@@ -53,14 +71,17 @@ upstream::ConnectOptions connect_options(const Options& options) {
     connect.tls = upstream::TlsOptions{files.ca, files.cert, files.key, files.name};
   }
   connect.user = options.upstream.user;
-  connect.password = read_password(options);
+  if (!options.upstream.password_file.empty() || !options.upstream.password_command.empty())
+    connect.credentials = passwords.front()->credentials();
   connect.timeout = options.limits.upstream_wait;
   return connect;
 }
 
 /// The same for ordinary commands, which alone may go by RDMA (lanes never do).
-upstream::ConnectOptions ordinary_options(const Options& options, const std::shared_ptr<upstream::RdmaRoute>& route) {
-  upstream::ConnectOptions connect = connect_options(options);
+upstream::ConnectOptions ordinary_options(const Options& options,
+                                          const std::vector<std::unique_ptr<PasswordSource>>& passwords,
+                                          const std::shared_ptr<upstream::RdmaRoute>& route) {
+  upstream::ConnectOptions connect = connect_options(options, passwords);
   if (route == nullptr) return connect;
   upstream::RdmaSettings settings;
   settings.port = rdma_port(options);
@@ -107,12 +128,12 @@ int family_of(const std::string& host) {
   return family;
 }
 
-gateway::WorkerOptions worker_options(const Options& options, const std::shared_ptr<upstream::RdmaRoute>& route,
-                                      std::size_t workers) {
+gateway::WorkerOptions worker_options(const Options& options, upstream::ConnectOptions connect, std::size_t workers) {
   gateway::WorkerOptions worker;
-  worker.connect = ordinary_options(options, route);
+  worker.connect = std::move(connect);
   worker.connections = options.upstream.connections;
   worker.bulk_connections = bulk_connections(options);
+  worker.upstream_share = upstream_share(options);
   worker.pinned_short = (options.limits.pinned_short + workers - 1) / workers;
   worker.pinned_long = (options.limits.pinned_long + workers - 1) / workers;
   worker.pin_wait = options.limits.pin_wait;
@@ -203,6 +224,7 @@ struct Daemon::Signals {
 Daemon::Daemon(const Options& options)
     : options_(options),
       shard_(metrics_.add_shard()),
+      passwords_(upstream_password(loop_, options.upstream)),
       memory_(make_memory(options.pool)),
       rdma_(make_route(options)),
       watch_timer_(loop_) {
@@ -215,7 +237,7 @@ Daemon::Daemon(const Options& options)
   // the process at once.
   signals_ = std::make_unique<Signals>(loop_.context());
   transfer::EngineOptions engine;
-  engine.connect = connect_options(options_);
+  engine.connect = connect_options(options_, passwords_);
   engine.lanes = options_.transfer.lanes;
   engine.warm = options_.transfer.warm;
   engine.min_rate = options_.transfer.min_rate;
@@ -228,9 +250,10 @@ Daemon::Daemon(const Options& options)
   std::vector<fabric::Fabric*> fabrics;
   if (fabric_ != nullptr) fabrics.push_back(fabric_.get());
   engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabrics, no_fabric_reason_, memory_, metrics_);
-  check_required(ordinary_options(options_, rdma_));
+  const upstream::ConnectOptions ordinary = ordinary_options(options_, passwords_, rdma_);
+  check_required(ordinary);
   const std::size_t workers = worker_count(options_);
-  gateway::WorkerOptions worker = worker_options(options_, rdma_, workers);
+  gateway::WorkerOptions worker = worker_options(options_, ordinary, workers);
   worker.cpus = placed_cpus(options_, fabric_.get());
   gateway_ = std::make_unique<gateway::Gateway>(workers, worker, options_.limits.clients, *engine_, metrics_);
 }
@@ -242,6 +265,43 @@ Daemon::~Daemon() {
     engine_thread_.join();
   }
   engine_.reset();
+}
+
+const PasswordSource* Daemon::add_password(const std::string& option, const std::string& file) {
+  passwords_.push_back(std::make_unique<PasswordSource>(loop_, PasswordSource::Options{option, file, {}, {}}));
+  return passwords_.back().get();
+}
+
+/// `name`: of its item, for messages.
+gateway::ListenOptions Daemon::listener_of(const ListenOptions& options, const std::string& name) {
+  gateway::ListenOptions listener;
+  listener.host = options.tcp.host;
+  listener.port = options.tcp.port;
+  listener.path = options.unix_path;
+  listener.mode = options.mode;
+  listener.dedicated = options.upstream == ListenUpstream::kDedicated;
+  if (options.tls) listener.tls = gateway::TlsServerFiles{options.tls->cert, options.tls->key, options.tls->ca};
+  gateway::ListenerRules& rules = listener.rules;
+  rules.require_auth = options.require_auth;
+  // Names that were there when the configuration was checked.
+  for (const std::string& one : options.allow_uids) rules.allow_uids.push_back(uid_of(one).value_or(UINT32_MAX));
+  for (const std::string& one : options.allow_gids) rules.allow_gids.push_back(gid_of(one).value_or(UINT32_MAX));
+  if (!options.user.empty()) {
+    rules.user =
+        gateway::MappedUser{options.user, add_password(name + ".password_file", options.password_file)->credentials()};
+  }
+  for (const std::string& one : options.user_by_uid) {
+    const UserByUid mapped = parse_user_by_uid(one).value_or(UserByUid{UINT32_MAX, {}, {}});
+    rules.users_by_uid.emplace_back(
+        mapped.uid,
+        gateway::MappedUser{mapped.user, add_password(name + ".user_by_uid", mapped.password_file)->credentials()});
+  }
+  for (std::string one : options.deny_commands) {
+    std::transform(one.begin(), one.end(), one.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    rules.deny_commands.push_back(std::move(one));
+  }
+  return listener;
 }
 
 void Daemon::open_fabric() {
@@ -275,13 +335,7 @@ void Daemon::run() {
   start_engine();
   std::vector<gateway::ListenOptions> listeners;
   for (const ListenOptions& one : options_.listen) {
-    gateway::ListenOptions& listener = listeners.emplace_back();
-    listener.host = one.tcp.host;
-    listener.port = one.tcp.port;
-    listener.path = one.unix_path;
-    listener.mode = one.mode;
-    listener.dedicated = one.upstream == ListenUpstream::kDedicated;
-    if (one.tls) listener.tls = gateway::TlsServerFiles{one.tls->cert, one.tls->key, one.tls->ca};
+    listeners.push_back(listener_of(one, "listen[" + std::to_string(listeners.size()) + "]"));
     spdlog::info("listening on {}{}", one.unix_path.empty() ? one.tcp.text() : one.unix_path, one.tls ? " (TLS)" : "");
   }
   gateway_->listen(listeners);
@@ -444,6 +498,7 @@ void Daemon::watch_loops() {
   for (std::size_t i = 0; i < gateway_->workers().size(); ++i)
     mark(gateway_->workers()[i]->loop(), "worker-" + std::to_string(i));
   gateway_->refresh_tls();
+  for (const auto& password : passwords_) password->look();
   if (engine_ready_) describe_ordinary();
   watch_timer_.start(kWatch, [this] { watch_loops(); });
 }

@@ -6,6 +6,7 @@
 
 #include "base/loop.h"
 #include "daemon/options.h"
+#include "daemon/password_source.h"
 #include "fabric/fabric.h"
 #include "gateway/gateway.h"
 #include "memory/pool_memory.h"
@@ -30,6 +31,9 @@ class Daemon {
  private:
   struct Signals;
 
+  const PasswordSource* add_password(const std::string& option, const std::string& file);
+  gateway::ListenOptions listener_of(const ListenOptions& options, const std::string& name);
+
   void open_fabric();
   void start_admin();
   void start_engine();
@@ -48,6 +52,8 @@ class Daemon {
   base::Loop loop_;
   telemetry::Registry metrics_;
   telemetry::Shard& shard_;
+  /// The first is the configured identity's, if it has one.
+  std::vector<std::unique_ptr<PasswordSource>> passwords_;
   memory::PoolMemory memory_;
   std::unique_ptr<fabric::Fabric> fabric_;
   /// Why there is no fabric, as a label of metrics and as a sentence; empty if there is one.

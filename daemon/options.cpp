@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -13,7 +14,6 @@ namespace keyferry::daemon {
 namespace {
 
 constexpr std::streamsize kLargestFile = 1024 * 1024;
-constexpr std::size_t kLongestPassword = 512;
 
 /// A file's first `most` bytes; throws std::runtime_error with the cause.
 std::string read_file(const std::string& path, std::streamsize most) {
@@ -77,30 +77,16 @@ HostPort node_address(const Options& options) {
   return {node.host, uses_tls(options) && node.tls_port != 0 ? node.tls_port : node.port};
 }
 
+std::size_t upstream_share(const Options& options) {
+  const std::size_t all = options.limits.upstream_connections;
+  return (all - std::min(all, options.transfer.lanes)) / worker_count(options);
+}
+
 std::size_t bulk_connections(const Options& options) {
   const std::size_t workers = worker_count(options);
   const std::size_t taken = options.transfer.lanes + workers * options.upstream.connections * 2;
   const std::size_t all = options.limits.upstream_connections;
   return all <= taken + workers ? 1 : (all - taken) / workers;
-}
-
-std::string read_password(const Options& options) {
-  const std::string& path = options.upstream.password_file;
-  if (path.empty()) return {};
-  std::string text;
-  try {
-    text = read_file(path, kLongestPassword + 2);
-  } catch (const std::exception& failure) {
-    throw std::runtime_error(std::string("upstream.password_file can't be read: ") + failure.what() +
-                             "; give it the password of " + options.upstream.user +
-                             " in its first line, readable for this user");
-  }
-  std::string password = text.substr(0, text.find('\n'));
-  if (password.ends_with('\r')) password.pop_back();
-  if (password.empty() || password.size() > kLongestPassword || password.find('\0') != std::string::npos) {
-    throw std::runtime_error("upstream.password_file: " + path + ": its first line is no password (1 to 512 bytes)");
-  }
-  return password;
 }
 
 }  // namespace keyferry::daemon

@@ -43,6 +43,17 @@ struct ListenOptions {
   bool allow_unauthenticated = false;
   std::optional<ListenTls> tls = std::nullopt;
   ListenUpstream upstream = ListenUpstream::kShared;
+  bool require_auth = false;
+  /// Users and groups of this host, names or numbers; of a Unix socket's peers. Both empty: everybody.
+  std::vector<std::string> allow_uids{};
+  std::vector<std::string> allow_gids{};
+  /// Whom clients act as; empty: upstream.user.
+  std::string user{};
+  std::string password_file{};
+  /// "UID USER PASSWORD_FILE" each (config_ids.h).
+  std::vector<std::string> user_by_uid{};
+  /// "CONFIG", "CONFIG SET".
+  std::vector<std::string> deny_commands{};
   bool operator==(const ListenOptions&) const = default;
 };
 
@@ -82,8 +93,10 @@ struct UpstreamOptions {
   /// Shared connections per node, worker and protocol.
   std::size_t connections = 0;
   std::string user;
-  /// Empty: no password.
+  /// Both empty: no password.
   std::string password_file;
+  std::vector<std::string> password_command{};
+  base::Duration password_refresh{};
   bool operator==(const UpstreamOptions&) const = default;
 };
 
@@ -206,8 +219,7 @@ HostPort node_address(const Options& options);
 /// Connections for BLOB.TCP_* that one worker may have: its share of what lanes and shared connections leave of
 /// limits.upstream_connections; at least 1.
 std::size_t bulk_connections(const Options& options);
-/// The first line of upstream.password_file, empty if none is given. Throws std::runtime_error that names file, cause
-/// and fix.
-std::string read_password(const Options& options);
+/// Shared and bulk connections that one worker may have, of all identities.
+std::size_t upstream_share(const Options& options);
 
 }  // namespace keyferry::daemon

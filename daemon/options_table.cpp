@@ -134,7 +134,8 @@ constexpr std::array kTable{
                .clear = clear_listeners},
     OptionInfo{.path = "listen[].tcp",
                .type = kAddress,
-               .doc = "An address in figures and a port to listen on. Beyond loopback only with allow_unauthenticated.",
+               .doc = "An address in figures and a port to listen on. Beyond loopback only with allow_unauthenticated "
+                      "or require_auth.",
                .example = "127.0.0.1:6380",
                .set = kSet<&Options::listen, &ListenOptions::tcp>},
     OptionInfo{.path = "listen[].unix",
@@ -184,6 +185,45 @@ constexpr std::array kTable{
                    "has its own for life, of limits.pinned_long.",
                .choices = kListenUpstreams,
                .set = kSet<&Options::listen, &ListenOptions::upstream>},
+    OptionInfo{.path = "listen[].require_auth",
+               .type = kBool,
+               .default_text = "false",
+               .doc = "true: a client has to log in by AUTH or HELLO, which the server judges, before anything else.",
+               .set = kSet<&Options::listen, &ListenOptions::require_auth>},
+    OptionInfo{.path = "listen[].allow_uids",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc =
+                   "Users of this host, names or numbers, that may use the Unix socket. Both lists empty: whoever its "
+                   "mode lets.",
+               .set = kSet<&Options::listen, &ListenOptions::allow_uids>},
+    OptionInfo{.path = "listen[].allow_gids",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc = "Groups whose members may use it, too.",
+               .set = kSet<&Options::listen, &ListenOptions::allow_gids>},
+    OptionInfo{.path = "listen[].user",
+               .type = kText,
+               .doc = "The server's user that this item's clients act as until they log in. Left out: upstream.user.",
+               .example = "app",
+               .set = kSet<&Options::listen, &ListenOptions::user>},
+    OptionInfo{.path = "listen[].password_file",
+               .type = kText,
+               .doc = "File whose first line is that user's password; read again when it changes.",
+               .example = "/etc/keyferry/app.password",
+               .set = kSet<&Options::listen, &ListenOptions::password_file>},
+    OptionInfo{.path = "listen[].user_by_uid",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc = "The same for single users of this host on a Unix socket: items \"UID USER PASSWORD_FILE\".",
+               .set = kSet<&Options::listen, &ListenOptions::user_by_uid>},
+    OptionInfo{.path = "listen[].deny_commands",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc =
+                   "Commands that are refused here, such as FLUSHALL or \"CONFIG SET\". Scripts are not looked into: "
+                   "the server's ACLs are what keeps a user from something.",
+               .set = kSet<&Options::listen, &ListenOptions::deny_commands>},
 
     OptionInfo{.path = "upstream", .type = kSection, .doc = "The server that is spoken to."},
     OptionInfo{.path = "upstream.mode",
@@ -327,13 +367,30 @@ constexpr std::array kTable{
     OptionInfo{.path = "upstream.user",
                .type = kText,
                .default_text = "default",
-               .doc = "The server's user that all local clients act as. Another than default needs password_file.",
+               .doc = "The server's user that local clients act as until they log in. Another than default needs "
+                      "password_file or password_command.",
                .set = kSet<&Options::upstream, &UpstreamOptions::user>},
     OptionInfo{.path = "upstream.password_file",
                .type = kText,
-               .doc = "File whose first line is that user's password. Left out: no AUTH is sent.",
+               .doc =
+                   "File whose first line is that user's password, or token; read again when it changes. Left out: no "
+                   "AUTH is sent.",
                .example = "/etc/keyferry/password",
                .set = kSet<&Options::upstream, &UpstreamOptions::password_file>},
+    OptionInfo{.path = "upstream.password_command",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc =
+                   "In place of password_file: a program and its arguments that writes the password, or token, in its "
+                   "first line within 30 s.",
+               .set = kSet<&Options::upstream, &UpstreamOptions::password_command>},
+    OptionInfo{.path = "upstream.password_refresh",
+               .type = kDuration,
+               .default_text = "10m",
+               .doc = "How often it is run; connections that live log in again with what is new.",
+               .least = kSecond,
+               .most = 168 * kHour,
+               .set = kSet<&Options::upstream, &UpstreamOptions::password_refresh>},
 
     OptionInfo{.path = "pool", .type = kSection, .doc = "The pinned memory that large values pass through."},
     OptionInfo{.path = "pool.size",
@@ -492,7 +549,9 @@ constexpr std::array kTable{
     OptionInfo{.path = "limits.upstream_connections",
                .type = kCount,
                .default_text = "64",
-               .doc = "Connections to the server: lanes, shared ones of all workers, and the rest for BLOB.TCP_*.",
+               .doc =
+                   "Connections to the server: lanes, shared ones and those for BLOB.TCP_*, of all workers and of all "
+                   "users and databases. Where there is no room, what has been idle longest gives way.",
                .least = 1,
                .most = 100000,
                .set = kSet<&Options::limits, &LimitOptions::upstream_connections>},
@@ -570,8 +629,7 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv,      "listen[].require_auth"sv, "listen[].allow_uids"sv, "listen[].user"sv,
-    "upstream.sentinels"sv, "upstream.master"sv,       "pool.numa"sv,           "fabric.threads"sv,
+    "listen[].ring"sv, "upstream.sentinels"sv, "upstream.master"sv, "pool.numa"sv, "fabric.threads"sv,
 };
 
 }  // namespace

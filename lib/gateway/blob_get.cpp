@@ -68,7 +68,9 @@ bool BlobGet::on_reply(std::uint64_t, std::string_view bytes, bool last) {
 void BlobGet::on_reply_lost(std::uint64_t, upstream::Lost, bool, std::string_view reason) {
   const auto keep = shared_from_this();
   if (gone_) return end();
+  const int code = channel_->failure();
   fail("ERR keyferry: " + std::string(reason) + "; nothing was read");
+  session_.end_of_login(code);
 }
 
 void BlobGet::on_length(std::uint64_t length) {

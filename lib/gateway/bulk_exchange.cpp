@@ -52,7 +52,12 @@ void BulkExchange::start() {
 void BulkExchange::on_connection(base::Result<std::unique_ptr<upstream::Connection>> connection) {
   if (connection) connection_ = std::move(*connection);
   if (ended_) return release(true);
-  if (!connection) return fail(connection.error().message, false);
+  if (!connection) {
+    const auto self = shared_from_this();
+    const int code = connection.error().code;
+    fail(connection.error().message, false);
+    return session_.end_of_login(code);
+  }
   read_reply();
   if (!source_.input) return write_memory();
   // What the parser has seen so far leaves with the first of the body.

@@ -1,15 +1,18 @@
 #include "gateway/gateway.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <string_view>
 
+#include "resp/writer.h"
+
 namespace keyferry::gateway {
 
 Gateway::Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine,
                  telemetry::Registry& metrics)
-    : most_clients_(most_clients) {
+    : most_clients_(most_clients), shard_(metrics.add_shard()) {
   for (std::size_t i = 0; i < workers; ++i) workers_.push_back(std::make_unique<Worker>(i, options, engine, metrics));
 }
 
@@ -22,11 +25,15 @@ void Gateway::listen(const std::vector<ListenOptions>& listeners) {
   for (const ListenOptions& options : listeners) {
     const TlsServer* tls = nullptr;
     if (options.tls) tls = tls_servers_.emplace_back(std::make_unique<TlsServer>(*options.tls)).get();
-    listeners_.push_back(std::make_unique<Listener>(
-        workers_.front()->loop(), options,
-        [this, tls, dedicated = options.dedicated](base::Fd socket, std::string_view transport) {
-          place(std::move(socket), tls != nullptr ? "tls" : transport, dedicated, tls);
-        }));
+    ClientOrigin origin;
+    origin.dedicated = options.dedicated;
+    origin.rules = std::make_shared<const ListenerRules>(options.rules);
+    listeners_.push_back(std::make_unique<Listener>(workers_.front()->loop(), options,
+                                                    [this, tls, origin](base::Fd socket, std::string_view transport) {
+                                                      ClientOrigin one = origin;
+                                                      one.transport = tls != nullptr ? "tls" : transport;
+                                                      place(std::move(socket), std::move(one), tls);
+                                                    }));
   }
 }
 
@@ -34,17 +41,31 @@ void Gateway::refresh_tls() {
   for (const auto& server : tls_servers_) server->refresh();
 }
 
-void Gateway::place(base::Fd socket, std::string_view transport, bool dedicated, const TlsServer* tls) {
-  if (clients() >= most_clients_) {
-    if (tls != nullptr) return;
-    // The server's own words, so that clients know what to make of them. A fresh socket's buffer has room for them.
-    constexpr std::string_view kText = "-ERR max number of clients reached\r\n";
-    static_cast<void>(::send(socket.get(), kText.data(), kText.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-    return;
+void Gateway::place(base::Fd socket, ClientOrigin origin, const TlsServer* tls) {
+  // The server's own words, so that clients know what to make of them.
+  if (clients() >= most_clients_)
+    return turn_away(std::move(socket), "clients", "ERR max number of clients reached", tls);
+  const std::optional<PeerCredentials> peer =
+      origin.transport == "unix" ? PeerCredentials::of(socket.get()) : std::nullopt;
+  if (origin.transport == "unix" && !origin.rules->admits(peer.value_or(PeerCredentials{UINT32_MAX, {}}))) {
+    spdlog::warn("a process of user id {} was turned away: it is not in this listener's allow_uids or allow_gids",
+                 peer ? std::to_string(peer->uid) : "(unknown)");
+    return turn_away(std::move(socket), "peer", "NOPERM keyferry: your user may not use this socket", tls);
   }
+  origin.identity = origin.rules->identity_of(peer);
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
-  (*least)->adopt(std::move(socket), {.id = next_id_++, .transport = transport, .dedicated = dedicated}, tls);
+  origin.id = next_id_++;
+  (*least)->adopt(std::move(socket), std::move(origin), tls);
+}
+
+void Gateway::turn_away(base::Fd socket, std::string_view reason, std::string_view text, const TlsServer* tls) {
+  shard_.counter(telemetry::Metric::kClientsRefusedTotal, {reason}).add();
+  if (tls != nullptr) return;
+  std::string line;
+  resp::append_error(line, text);
+  // A fresh socket's buffer has room for it.
+  static_cast<void>(::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
 std::size_t Gateway::clients() const {

@@ -28,9 +28,12 @@ class Gateway {
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
  private:
-  void place(base::Fd socket, std::string_view transport, bool dedicated, const TlsServer* tls);
+  void place(base::Fd socket, ClientOrigin origin, const TlsServer* tls);
+  void turn_away(base::Fd socket, std::string_view reason, std::string_view text, const TlsServer* tls);
 
   const std::size_t most_clients_;
+  /// Written by the first worker's thread.
+  telemetry::Shard& shard_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<TlsServer>> tls_servers_;
   std::vector<std::unique_ptr<Listener>> listeners_;

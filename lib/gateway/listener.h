@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/unique_function.h"
+#include "gateway/listener_rules.h"
 #include "gateway/tls_server.h"
 
 namespace keyferry::gateway {
@@ -23,6 +24,8 @@ struct ListenOptions {
   std::optional<TlsServerFiles> tls = std::nullopt;
   /// Each client has a connection to the server for itself, for life.
   bool dedicated = false;
+  /// What it asks of clients and lets them do.
+  ListenerRules rules{};
 };
 
 /// A listening socket that hands on what connects. Lives on one loop's thread; constructed before that runs or on it.

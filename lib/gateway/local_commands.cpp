@@ -113,7 +113,7 @@ std::string name_reply(Session& session) {
 
 void reset_client(Session& session) {
   session.client().protocol = resp::Protocol::kResp2;
-  session.client().identity = {};
+  session.forget_login();
   session.client().name.clear();
 }
 

@@ -40,11 +40,13 @@ void Pin::on_connection(base::Result<std::unique_ptr<upstream::Connection>> conn
   if (connection) {
     state_ = State::kReady;
     connection_ = std::move(*connection);
+    login_ = connection_->options();
     session_.worker().directory.pinned(session_.client().id, connection_->client_id());
     rest();
   } else {
     state_ = State::kFailed;
     failure_ = connection.error().message;
+    failure_code_ = connection.error().code;
   }
   session_.process();
 }
@@ -61,6 +63,13 @@ void Pin::send(std::string_view command, SlotTag tag, PinPlan plan) {
   owed_.push_back({tag, std::move(plan)});
   append(command);
   receive();
+}
+
+void Pin::refresh_login() {
+  if (state_ != State::kReady || !login_.login_is_old() || in_multi_ || !settled()) return;
+  if (!session_.client().identity.user.empty()) return;
+  login_.take_login();
+  send(login_.auth_command(), 0, {.effect = PinEffect::kSilent});
 }
 
 void Pin::append(std::string_view bytes) {

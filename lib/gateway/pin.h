@@ -77,6 +77,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void acquire();
   State state() const { return state_; }
   const std::string& failure() const { return failure_; }
+  int failure_code() const { return failure_code_; }
   /// What follows may wait long: the connection counts against that quota from now on. False: it is used up.
   bool promote();
 
@@ -100,6 +101,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   /// The client keeps it until RESET or its end.
   bool kept() const { return kept_; }
   void keep() { kept_ = true; }
+  /// Logs in again where the configuration's password has changed (R58), if nothing is under way.
+  void refresh_login();
   /// It differs from a new one in what a reset repairs.
   void soil() { soiled_ = true; }
   /// Reading waits for the client to take what it was sent.
@@ -148,6 +151,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   Kind kind_;
   State state_ = State::kWaiting;
   std::string failure_;
+  int failure_code_ = 0;
   std::unique_ptr<upstream::Connection> connection_;
 
   std::deque<Sent> owed_;
@@ -178,6 +182,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool watching_ = false;
   bool kept_ = false;
   bool soiled_ = false;
+  /// What it logged in with last.
+  upstream::ConnectOptions login_;
 };
 
 }  // namespace keyferry::gateway

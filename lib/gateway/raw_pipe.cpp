@@ -1,5 +1,7 @@
 #include "gateway/raw_pipe.h"
 
+#include <algorithm>
+
 #include "gateway/session.h"
 
 namespace keyferry::gateway {
@@ -7,6 +9,8 @@ namespace keyferry::gateway {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
+// A longer command is not looked at piece by piece.
+constexpr std::size_t kMostChecked = 1024 * 1024;
 
 }  // namespace
 
@@ -20,9 +24,11 @@ void RawPipe::start() {
 }
 
 void RawPipe::to_server() {
-  const std::string_view bytes = session_.input();
+  const std::string_view bytes =
+      session_.input().substr(0, session_.rules().guards() ? carried() : std::string_view::npos);
+  if (!connection_) return;
   if (bytes.empty()) {
-    return session_.read_input(kReadBytes, [self = shared_from_this(), this] {
+    return session_.read_input(std::max(kReadBytes, 2 * session_.input().size()), [self = shared_from_this(), this] {
       if (connection_) to_server();
     });
   }
@@ -34,6 +40,30 @@ void RawPipe::to_server() {
                        // The read tells of a connection that is over, behind what the server said last.
                        if (!error) to_server();
                      });
+}
+
+/// How much of the input is whole commands that the listener carries.
+std::size_t RawPipe::carried() {
+  using Event = resp::RequestParser::Event;
+  resp::RequestParser& parser = session_.parser();
+  std::size_t count = 0;
+  for (;;) {
+    const std::string_view rest = session_.input().substr(count);
+    const Event event = parser.parse(rest);
+    if (event == Event::kNeedMore && rest.size() < kMostChecked) return count;
+    const bool whole = event == Event::kCommand || event == Event::kSkip;
+    // The server's RESET would make another user of this client than it may be here.
+    const bool forbidden = event == Event::kCommand && (session_.rules().denies(parser.args(rest)) ||
+                                                        equals_upper(parser.args(rest).front(), "RESET"));
+    if (!whole || forbidden) {
+      session_.push("-NOPERM keyferry: this listener does not carry this command of a client that is subscribed\r\n");
+      session_.close_after_output();
+      end();
+      return 0;
+    }
+    count += parser.size();
+    parser.next();
+  }
 }
 
 void RawPipe::to_client() {

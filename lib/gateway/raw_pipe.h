@@ -11,7 +11,8 @@ namespace keyferry::gateway {
 
 /// From a command on whose replies can't be counted any more (SUBSCRIBE, MONITOR, CLIENT REPLY, SYNC ...) to the
 /// client's end: bytes pass in both directions as they are, so that replies, pushes and silences stand where the server
-/// put them (R10, R22). What one side does not take is not read from the other; a subscriber that falls behind is the
+/// put them (R10, R22). Where the listener has rules, commands are looked at on their way and one that breaks them ends
+/// the client. What one side does not take is not read from the other; a subscriber that falls behind is the
 /// server's to judge, by its own limits. Belongs to the worker's thread.
 class RawPipe final : public Operation {
  public:
@@ -26,6 +27,7 @@ class RawPipe final : public Operation {
 
  private:
   void to_server();
+  std::size_t carried();
   void to_client();
   void mark_writes();
   void end();

@@ -1,6 +1,7 @@
 #include "gateway/router.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "gateway/client_ids.h"
 #include "gateway/drop_input.h"
 #include "gateway/local_commands.h"
+#include "gateway/login_exchange.h"
 #include "gateway/offload_start.h"
 #include "gateway/session.h"
 #include "resp/writer.h"
@@ -47,8 +49,70 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
     session_.end_command(raw.size());
     return true;
   }
+  if (session_.must_log_in()) return dispatch_stranger(route, args, raw);
+  if (session_.rules().denies(args)) return refuse_denied(args, raw);
   if (pin_) return dispatch_pinned(route, args, raw);
+  if (!dedicated_ && route == Route::kIdentity && !equals_upper(args[0], "SELECT")) return start_login(args, raw);
   return dedicated_ ? want_pin(Pin::Kind::kLong) : dispatch_shared(route, args, raw);
+}
+
+/// Of a client that has to log in first, in the server's words.
+bool Router::dispatch_stranger(Route route, std::span<const std::string_view> args, std::string_view raw) {
+  // A login under way decides.
+  if (!operations_.empty()) return false;
+  if (pin_) {
+    // From before RESET.
+    if (pin_->owed() != 0) return false;
+    pin_->close();
+    pin_.reset();
+  }
+  if (route == Route::kIdentity && !equals_upper(args[0], "SELECT")) return start_login(args, raw);
+  if (equals_upper(args[0], "QUIT") || equals_upper(args[0], "RESET")) {
+    run_local(session_, args, session_.open_reply(CommandClass::kLocal));
+  } else if (equals_upper(args[0], "HELLO")) {
+    refuse(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+        "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
+  } else {
+    refuse("NOAUTH Authentication required.");
+  }
+  session_.end_command(raw.size());
+  return true;
+}
+
+bool Router::refuse_denied(std::span<const std::string_view> args, std::string_view raw) {
+  refuse(denial(args));
+  session_.end_command(raw.size());
+  return true;
+}
+
+std::string Router::denial(std::span<const std::string_view> args) {
+  // As the server does with a command that a transaction may not hold: EXEC is to fail, so it is told one of no use.
+  if (pin_ && pin_->state() == Pin::State::kReady) tell_pin(std::array<std::string_view, 1>{"ECHO"});
+  return "NOPERM keyferry: this listener does not carry '" + std::string(args[0]) + "' (deny_commands)";
+}
+
+bool Router::start_login(std::span<const std::string_view> args, std::string_view raw) {
+  if (greeting_ || !operation_may_start(false)) return false;
+  std::string command;
+  resp::append_command(command, args);
+  base::Task then = equals_upper(args[0], "HELLO") ? greeting(args).then : identity_change(args);
+  const SlotTag tag = session_.open_reply(CommandClass::kPinned);
+  auto login = std::make_shared<LoginExchange>(session_, tag, std::move(command), std::move(then));
+  session_.end_command(raw.size());
+  start_operation(std::move(login), false);
+  return true;
+}
+
+/// RESET of a client that is, without a login of its own, somebody else here than to the server: its connection goes.
+bool Router::reset_here(std::string_view raw) {
+  if (pin_->owed() != 0) return false;
+  pin_->close();
+  pin_.reset();
+  run_local(session_, std::array<std::string_view, 1>{"RESET"}, session_.open_reply(CommandClass::kLocal));
+  session_.tell_directory();
+  session_.end_command(raw.size());
+  return true;
 }
 
 bool Router::dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw) {
@@ -211,6 +275,15 @@ bool Router::take_body() {
     refuse_large(kRdmaRefusal);
     return true;
   }
+  if (session_.must_log_in()) {
+    if (!operations_.empty()) return false;
+    refuse_large("NOAUTH Authentication required.");
+    return true;
+  }
+  if (session_.rules().denies(args)) {
+    refuse_large(denial(args));
+    return true;
+  }
   if (pin_) return take_body_pinned(route, args);
   return dedicated_ ? want_pin(Pin::Kind::kLong) : take_body_shared(route, args);
 }
@@ -343,6 +416,10 @@ void Router::output_drained() {
   advance_gets();
 }
 
+void Router::refresh_login() {
+  if (pin_) pin_->refresh_login();
+}
+
 void Router::client_gone() {
   for (const auto& done : std::exchange(attaching_, {})) done();
   if (pin_) {
@@ -402,6 +479,7 @@ void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, s
   std::string text = "ERR keyferry: " + std::string(reason);
   text += lost == upstream::Lost::kNotSent ? "; the command was not sent" : "; the command may have run";
   session_.reply_error(tag, text);
+  session_.end_of_login(channel_->failure());
 }
 
 }  // namespace keyferry::gateway

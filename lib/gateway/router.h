@@ -70,6 +70,8 @@ class Router final : public upstream::ReplySink {
   /// What was queued for the client has left.
   void output_drained();
   void client_gone();
+  /// Its own connection, if it has one, logs in again where the configuration's password has changed.
+  void refresh_login();
 
   /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
   const std::shared_ptr<upstream::Channel>& channel();
@@ -88,7 +90,13 @@ class Router final : public upstream::ReplySink {
     std::string reply;
   };
 
+  bool dispatch_stranger(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool refuse_denied(std::span<const std::string_view> args, std::string_view raw);
+  std::string denial(std::span<const std::string_view> args);
+  bool start_login(std::span<const std::string_view> args, std::string_view raw);
+  bool reset_here(std::string_view raw);
   bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
+  void answer_pin_failure();
   bool want_pin(Pin::Kind kind, bool control = false);
   bool greet(std::span<const std::string_view> args, std::size_t bytes);
   void greeted(std::string_view bytes, bool last);

@@ -29,11 +29,16 @@ bool Router::want_pin(Pin::Kind kind, bool control) {
 bool Router::pin_ready(bool& failed) {
   failed = pin_->state() == Pin::State::kFailed;
   if (failed) {
-    refuse("ERR keyferry: " + pin_->failure() + "; the command was not sent");
-    pin_.reset();
+    answer_pin_failure();
     return false;
   }
   return pin_->state() == Pin::State::kReady && operations_.empty() && pin_->room();
+}
+
+void Router::answer_pin_failure() {
+  const std::shared_ptr<Pin> failed = std::exchange(pin_, nullptr);
+  refuse("ERR keyferry: " + failed->failure() + "; the command was not sent");
+  session_.end_of_login(failed->failure_code());
 }
 
 bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
@@ -63,6 +68,7 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       send_pinned(route, args, raw);
       break;
     case Route::kLocal:
+      if (session_.has_own_login() && equals_upper(args[0], "RESET")) return reset_here(raw);
       if (!dedicated_) return answered && local_while_pinned(args, raw);
       send_pinned(route, args, raw);
       break;
@@ -323,8 +329,7 @@ base::Task Router::identity_change(std::span<const std::string_view> args) {
   }
   if (args.size() < 2) return {};
   return [this, user = std::string(args.size() == 2 ? "default" : args[1]), password = std::string(args.back())] {
-    session_.client().identity.user = user;
-    session_.client().identity.password = password;
+    session_.logged_in_as(user, password);
     session_.tell_directory();
   };
 }
@@ -342,8 +347,7 @@ PinPlan Router::greeting(std::span<const std::string_view> args) {
     client.protocol = options[0] == "3" ? resp::Protocol::kResp3 : resp::Protocol::kResp2;
     for (std::size_t i = 1; i < options.size(); ++i) {
       if (equals_upper(options[i], "AUTH") && i + 2 < options.size()) {
-        client.identity.user = options[i + 1];
-        client.identity.password = options[i + 2];
+        session_.logged_in_as(options[i + 1], options[i + 2]);
         i += 2;
       } else if (equals_upper(options[i], "SETNAME") && i + 1 < options.size()) {
         client.name = options[++i];

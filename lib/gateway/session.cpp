@@ -51,6 +51,7 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
       router_(*this, origin.dedicated),
       last_active_(base::Clock::steady().now()) {
   client_.id = origin.id;
+  forget_login();
   output_.on_value_written(
       [&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
 }
@@ -80,6 +81,27 @@ void Session::kill() {
   if (closed_) return;
   worker_.engine.end_client(client_.id);
   close("killed by another client");
+}
+
+bool Session::must_log_in_at_first() const {
+  return origin_.rules->require_auth || (worker_.login_needed && origin_.identity.user.empty());
+}
+
+void Session::forget_login() {
+  client_.identity = origin_.identity;
+  must_log_in_ = must_log_in_at_first();
+}
+
+void Session::logged_in_as(std::string user, std::string password) {
+  client_.identity.user = std::move(user);
+  client_.identity.password = std::move(password);
+  must_log_in_ = false;
+}
+
+void Session::end_of_login(int code) {
+  if (code != upstream::kLoginRefused && code != upstream::kLoginNeeded) return;
+  spdlog::info("client {} ({}): ended, its user can no longer log in", client_.id, stream_->peer());
+  close_after_output();
 }
 
 ClientFacts Session::facts() const {
@@ -460,6 +482,7 @@ void Session::tick(base::TimePoint now) {
   const base::Duration idle_limit = worker_.options.client_idle;
   if (idle_limit != base::Duration{} && idle() && input_owner_ == nullptr && now - last_active_ >= idle_limit)
     close("idle longer than limits.client_idle");
+  router_.refresh_login();
   // What waits for the worker's budget (limits.total_buffer) is woken by nothing of its own.
   process();
 }

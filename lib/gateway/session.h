@@ -8,6 +8,7 @@
 
 #include "base/stream.h"
 #include "gateway/input_buffer.h"
+#include "gateway/listener_rules.h"
 #include "gateway/operation.h"
 #include "gateway/output_queue.h"
 #include "gateway/reply_slots.h"
@@ -27,6 +28,9 @@ struct ClientOrigin {
   std::string local_address{};
   /// It has a connection to the server for itself, for life (a listener with upstream: dedicated).
   bool dedicated = false;
+  /// Whom it acts as until it says.
+  upstream::Identity identity{};
+  std::shared_ptr<const ListenerRules> rules = std::make_shared<const ListenerRules>();
 };
 
 /// One local client: its socket, its parser, its replies in order, back-pressure. What becomes of its commands its
@@ -68,6 +72,15 @@ class Session final : public std::enable_shared_from_this<Session> {
   resp::RequestParser& parser() { return parser_; }
   bool closed() const { return closed_; }
   bool dedicated() const { return router_.dedicated(); }
+  const ListenerRules& rules() const { return *origin_.rules; }
+  /// Nothing but a login is taken from it.
+  bool must_log_in() const { return must_log_in_; }
+  /// The server has agreed to another user.
+  void logged_in_as(std::string user, std::string password);
+  /// As it was when it came, as far as that is the gateway's to say (RESET).
+  void forget_login();
+  /// What it was when it came is known here alone: the server's RESET would make another of it.
+  bool has_own_login() const { return must_log_in_at_first() || !origin_.identity.user.empty(); }
   bool has_operations() const { return router_.has_operations(); }
   /// Replies of this client wait to be taken by it.
   bool has_undelivered() const { return !output_.empty(); }
@@ -86,6 +99,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   void close_after_output();
   /// Bytes of the server that are no command's reply.
   void push(std::string_view bytes);
+  /// Its user can no longer log in: it ends when it has what is owed to it (R54).
+  void end_of_login(int code);
   /// The server has ended the client's own connection: the client ends with it, when it has what came before.
   void end_with_server(std::string_view reason);
   /// What CLIENT LIST tells of it has changed.
@@ -137,6 +152,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::size_t values_held() const { return output_.values() + slots_.values(); }
 
  private:
+  bool must_log_in_at_first() const;
   bool may_go_on() const;
   bool take_command();
   bool reads_whole();
@@ -160,6 +176,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   ClientState client_;
   const ClientOrigin origin_;
   const std::shared_ptr<ClientActivity> activity_ = std::make_shared<ClientActivity>();
+  bool must_log_in_ = false;
   const base::TimePoint since_ = base::Clock::steady().now();
   telemetry::Counter& bytes_in_;
   telemetry::Counter& bytes_out_;

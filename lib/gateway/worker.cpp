@@ -3,9 +3,9 @@
 #include <sched.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 
 #include "base/stream.h"
 #include "resp/decode.h"
@@ -140,13 +140,62 @@ void stay_on(const std::vector<unsigned>& cpus) {
 
 }  // namespace
 
+/// Finds out whether a password has become necessary since the connections in use were made (requirepass): one
+/// connection a second at most, and only while clients come or the answer was yes. A configuration with a password has
+/// no need of it.
+class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe> {
+ public:
+  LoginProbe(WorkerContext& context, upstream::ConnectOptions options)
+      : context_(context), options_(std::move(options)) {}
+
+  void client_came() { ask(); }
+  void tick() {
+    if (context_.login_needed) ask();
+  }
+
+ private:
+  void ask() {
+    const base::TimePoint now = base::Clock::steady().now();
+    if (options_.credentials || !options_.password.empty() || asking_ || now - asked_ < kTick) return;
+    asking_ = true;
+    asked_ = now;
+    upstream::Connection::connect(context_.loop, options_, [weak = weak_from_this()](auto connection) {
+      if (const auto self = weak.lock()) self->answered(connection ? 0 : connection.error().code);
+    });
+  }
+  void answered(int code) {
+    asking_ = false;
+    if (code != 0 && code != upstream::kLoginNeeded) return;
+    const bool before = std::exchange(context_.login_needed, code != 0);
+    if (before == context_.login_needed) return;
+    if (context_.login_needed) {
+      spdlog::warn("{}: the server wants a password now and none is configured: clients that come have to log in",
+                   options_.address.text());
+    } else {
+      spdlog::info("{}: the server wants no password any more", options_.address.text());
+    }
+  }
+
+  WorkerContext& context_;
+  const upstream::ConnectOptions options_;
+  bool asking_ = false;
+  base::TimePoint asked_{};
+};
+
 Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics)
     : index_(index),
       options_(std::move(options)),
       metrics_(metrics.add_shard(), options_.gateway),
       connect_(for_worker(options_, metrics_.traffic, index)),
-      channels_(loop_, connect_, options_.connections),
-      bulk_(loop_, connect_, options_.bulk_connections),
+      channels_(loop_, connect_, options_.connections,
+                {[this] { return options_.upstream_share - std::min(options_.upstream_share, bulk_.total()); },
+                 [this] { return bulk_.give_way(); }}),
+      bulk_(
+          loop_, connect_,
+          {.most = options_.bulk_connections,
+           .limit = "limits.upstream_connections",
+           .shared = {[this] { return options_.upstream_share - std::min(options_.upstream_share, channels_.total()); },
+                      [this] { return channels_.give_way(); }}}),
       pinned_short_(loop_, for_one_client(connect_),
                     {options_.pinned_short, options_.pin_wait,
                      "connection of a client's own for a transaction or script", "limits.pinned_short"}),
@@ -156,6 +205,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       context_{loop_,        options_.gateway, channels_,           bulk_,    pinned_short_,
                pinned_long_, engine,           *options_.directory, metrics_, {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
+      login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_),
       connections_connecting_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
                                                    {options_.gateway.node, options_.gateway.transport, "connecting"})),
@@ -184,7 +234,7 @@ void Worker::start() {
 void Worker::adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls) {
   clients_.fetch_add(1, std::memory_order_relaxed);
   origin.local_address = base::local_address(socket);
-  loop_.post([this, socket = std::move(socket), origin, tls]() mutable {
+  loop_.post([this, socket = std::move(socket), origin = std::move(origin), tls]() mutable {
     if (tls != nullptr) {
       tls->accept(loop_, std::move(socket), [this, origin](base::Result<std::unique_ptr<base::Stream>> stream) {
         begin(std::move(stream), origin);
@@ -205,6 +255,7 @@ void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const Cli
     spdlog::warn("a client was dropped: {}", stream.error().message);
     return;
   }
+  login_probe_->client_came();
   auto session = std::make_shared<Session>(context_, std::move(stream.value()), origin);
   sessions_.emplace(origin.id, session);
   metrics_.clients.set(static_cast<double>(sessions_.size()));
@@ -214,6 +265,7 @@ void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const Cli
 void Worker::tick() {
   const base::TimePoint now = base::Clock::steady().now();
   probe_->ask();
+  login_probe_->tick();
   channels_.tick(now);
   sweep(now);
   const auto& rdma = connect_.rdma;

@@ -23,6 +23,9 @@ struct WorkerOptions {
   /// Shared channels per protocol, and how many bulk connections at most.
   std::size_t connections = 2;
   std::size_t bulk_connections = 16;
+  /// This worker's share of limits.upstream_connections without the lanes: channels and bulk connections of all
+  /// identities together.
+  std::size_t upstream_share = 20;
   /// This worker's shares of limits.pinned_short and limits.pinned_long, at least 1, and how long one is waited for.
   std::size_t pinned_short = 128;
   std::size_t pinned_long = 1024;
@@ -59,6 +62,7 @@ class Worker {
 
  private:
   class ServerProbe;
+  class LoginProbe;
 
   void start();
   void begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin);
@@ -76,6 +80,7 @@ class Worker {
   upstream::LendingPool pinned_long_;
   WorkerContext context_;
   std::unique_ptr<ServerProbe> probe_;
+  std::shared_ptr<LoginProbe> login_probe_;
   base::Timer timer_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::atomic<std::size_t> clients_{0};

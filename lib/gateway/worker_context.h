@@ -77,6 +77,8 @@ struct WorkerContext {
   WorkerMetrics& metrics;
   /// As HELLO tells it; what the node said last, empty before it was reached.
   std::string server_version;
+  /// The server wants a password of whoever connects, and none is configured: clients that come now must log in.
+  bool login_needed = false;
   /// Bytes queued for all clients of this worker (limits.total_buffer).
   std::uint64_t buffered = 0;
   /// Of large values that went by last.

@@ -15,6 +15,8 @@
     "1 for the transport in use to a node: what was wanted, what it is, and why they differ.", "node", "want", "have", \
     "reason")                                                                                                          \
   X(kClients, kGauge, "clients", "Local clients connected now.")                                                       \
+  X(kClientsRefusedTotal, kCounter, "clients_refused_total",                                                           \
+    "Connections that were closed as they came: limits.clients (clients), or a user that may not (peer).", "reason")   \
   X(kCommandsTotal, kCounter, "commands_total", "Commands of local clients that were answered.", "class", "transport") \
   X(kCommandSeconds, kHistogram, "command_seconds",                                                                    \
     "Time from a command's last byte to its reply's last byte, both here.", "class")                                   \

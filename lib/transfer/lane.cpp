@@ -65,6 +65,7 @@ void Lane::connected(base::Result<std::unique_ptr<upstream::Connection>> result)
   if (!machine_.in(LaneState::kConnecting)) return;
   if (!result) return fail({LaneFailure::Kind::kUnreachable, "", result.error().message});
   connection_ = std::move(*result);
+  options_.login = connection_->options().login;
   open_endpoint();
 }
 
@@ -121,7 +122,9 @@ void Lane::check() {
   move(LaneState::kChecking);
   answer_timer_.start(options_.timeout, guarded([](Lane& lane) { lane.broken("timeout", "no answer came to PING"); }));
   awaiting_ = true;
-  write(std::string(kPing));
+  if (!options_.login_is_old()) return write(std::string(kPing));
+  options_.take_login();
+  write(options_.auth_command());
 }
 
 void Lane::claim() {

@@ -90,7 +90,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   void start();
 
-  /// Idle: asks by a PING whether the connection still works. Any reply will do; without one in time it is replaced.
+  /// Idle: asks by a PING, or by AUTH where the password is not current any more (R58), whether the connection still
+  /// works. Any reply will do; without one in time it is replaced.
   void check();
   /// Idle to busy: its caller alone uses it until release(), replace() or fence().
   void claim();
@@ -110,6 +111,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   /// Not busy: closes it in order.
   void retire();
 
+  bool login_is_old() const { return options_.login_is_old(); }
   LaneState state() const { return machine_.state(); }
   std::uint64_t number() const { return number_; }
   std::uint64_t transfers() const { return transfers_; }

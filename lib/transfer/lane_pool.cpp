@@ -124,7 +124,7 @@ void LanePool::check_lanes() {
   const base::TimePoint quiet_since = base::Clock::steady().now() - options_.check;
   for (const std::shared_ptr<LaneGroup>& group : std::vector(groups_)) {
     for (Lane* const lane : std::vector(group->idle)) {
-      if (lane->entered() > quiet_since) continue;
+      if (lane->entered() > quiet_since && !lane->login_is_old()) continue;
       std::erase(group->idle, lane);
       // Another identity's is made again when it is needed.
       group->is_default() ? lane->check() : lane->retire();

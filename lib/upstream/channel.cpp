@@ -1,6 +1,7 @@
 #include "upstream/channel.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -40,11 +41,19 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     base::TimePoint since;
   };
 
+  // Our own AUTH: its reply changes nothing. A refused one leaves the connection logged in as it was.
+  struct LoginSink final : ReplySink {
+    bool on_reply(std::uint64_t, std::string_view, bool) override { return true; }
+    void on_reply_lost(std::uint64_t, Lost, bool, std::string_view) override {}
+  };
+
   Impl(base::Loop& its_loop, const ConnectOptions& its_options)
       : loop(its_loop), options(its_options), wait_timer(its_loop) {}
 
   void start(base::Duration wait);
   void connected(std::unique_ptr<Connection> its_connection);
+  void hold(std::string why);
+  void go();
   void connect(base::Duration timeout);
   void stop();
 
@@ -54,7 +63,8 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   void read();
   void take();
   void deliver(std::string_view piece, bool last);
-  void fail(std::string why);
+  void fail(std::string why, int code = 0);
+  void refresh_login();
   void close_if_drained();
   void look_after();
   void refuse_later();
@@ -75,6 +85,8 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::uint64_t moved = 0;
   Ping ping;
   Carrier carrier = Carrier::kTcp;
+  bool on_hold = false;
+  base::TimePoint held_since{};
   bool ever_connected = false;
   bool stopped = false;
   bool dead = false;
@@ -83,6 +95,10 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   bool broken = false;
   std::string reason;
   std::string down;
+  int failure = 0;
+  // What it logged in with last.
+  ConnectOptions login;
+  LoginSink login_sink;
 
   // In order of sending: first `sent` commands that were handed to a write, then those in `out`, last `refused` ones
   // that came too late.
@@ -119,19 +135,35 @@ void Channel::Impl::start(base::Duration wait) {
   });
 }
 
+void Channel::Impl::hold(std::string why) {
+  on_hold = true;
+  held_since = base::Clock::steady().now();
+  wait_timer.start(options.timeout, [self = weak_from_this(), why = std::move(why)] {
+    if (const auto impl = self.lock()) impl->fail(why, EAGAIN);
+  });
+}
+
+void Channel::Impl::go() {
+  if (!std::exchange(on_hold, false) || dead || stopped) return;
+  wait_timer.cancel();
+  const base::Duration left = held_since + options.timeout - base::Clock::steady().now();
+  connect(std::max<base::Duration>(left, std::chrono::milliseconds(1)));
+}
+
 void Channel::Impl::connect(base::Duration timeout) {
   ConnectOptions dialled = options;
   dialled.timeout = timeout;
   Connection::connect(loop, dialled, [weak = weak_from_this()](base::Result<std::unique_ptr<Connection>> result) {
     const auto self = weak.lock();
     if (!self || self->stopped) return;
-    if (!result) return self->fail(result.error().message);
+    if (!result) return self->fail(result.error().message, result.error().code);
     self->connected(std::move(result.value()));
   });
 }
 
 void Channel::Impl::connected(std::unique_ptr<Connection> its_connection) {
   connection = std::move(its_connection);
+  login = connection->options();
   carrier = connection->carrier();
   ever_connected = true;
   connected_at = heard = moved_at = base::Clock::steady().now();
@@ -284,9 +316,16 @@ void Channel::Impl::look_after() {
   });
 }
 
+void Channel::Impl::refresh_login() {
+  if (!connection || !accepts() || !login.login_is_old()) return;
+  login.take_login();
+  send(login.auth_command(), login_sink, 0);
+}
+
 // Loss of everything that is owed. Runs from handlers only, so a sink hears of nothing inside its own send().
-void Channel::Impl::fail(std::string why) {
+void Channel::Impl::fail(std::string why, int code) {
   dead = true;
+  failure = code;
   died_at = base::Clock::steady().now();
   reason = std::move(why);
   wait_timer.cancel();
@@ -327,6 +366,11 @@ Channel::Channel(base::Loop& loop, const ConnectOptions& options, base::Duration
   impl_->start(wait);
 }
 
+Channel::Channel(base::Loop& loop, const ConnectOptions& options, std::string held_because)
+    : impl_(std::make_shared<Impl>(loop, options)) {
+  impl_->hold(std::move(held_because));
+}
+
 Channel::~Channel() {
   impl_->stop();
 }
@@ -349,6 +393,12 @@ void Channel::retire() {
   });
 }
 
+void Channel::go() {
+  impl_->go();
+}
+bool Channel::held() const {
+  return impl_->on_hold && !impl_->dead;
+}
 bool Channel::accepts() const {
   return impl_->accepts();
 }
@@ -391,6 +441,12 @@ base::TimePoint Channel::died_at() const {
 }
 const std::string& Channel::loss() const {
   return impl_->reason;
+}
+void Channel::refresh_login() {
+  impl_->refresh_login();
+}
+int Channel::failure() const {
+  return impl_->failure;
 }
 bool Channel::lived(base::Duration least) const {
   const base::TimePoint until = impl_->dead ? impl_->died_at : base::Clock::steady().now();

@@ -57,6 +57,9 @@ class Channel {
   /// waiting.
   Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait = base::Duration::zero(),
           std::string down = {});
+  /// One that does not dial before go(): there is no connection to be had now. It dies of options.timeout, for the
+  /// reason given, with the code EAGAIN.
+  Channel(base::Loop& loop, const ConnectOptions& options, std::string held_because);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -69,6 +72,9 @@ class Channel {
 
   /// It takes nothing new from now on, delivers all it owes and closes: another carrier has become better.
   void retire();
+
+  void go();
+  bool held() const;
 
   /// Takes new commands: not dead, not retired, not found broken.
   bool accepts() const;
@@ -105,6 +111,11 @@ class Channel {
   /// Why; empty before.
   const std::string& loss() const;
   bool lived(base::Duration least) const;
+  /// Logs in again if its password is not current any more (ConnectOptions::credentials). A refusal leaves it as it is.
+  void refresh_login();
+
+  /// Why it died: as a failed Connection::connect() has it; 0 while it lives, or if it was connected.
+  int failure() const;
 
  private:
   struct Impl;

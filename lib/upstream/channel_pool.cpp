@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -9,10 +10,11 @@
 namespace keyferry::upstream {
 
 struct ChannelPool::Impl {
-  Impl(base::Loop& its_loop, ConnectOptions its_options, std::size_t connections)
+  Impl(base::Loop& its_loop, ConnectOptions its_options, std::size_t connections, SharedLimit its_limit)
       : loop(its_loop),
         options(std::move(its_options)),
         most(std::max<std::size_t>(connections, 1)),
+        limit(std::move(its_limit)),
         backoff(options.timeout / 2),
         silence(its_loop, options) {}
 
@@ -38,6 +40,47 @@ struct ChannelPool::Impl {
              std::all_of(of.channels.begin(), of.channels.end(),
                          [](const auto& channel) { return channel.use_count() == 1 && channel->pending() == 0; });
     });
+    for (const Slots& of : slots) {
+      for (const auto& channel : of.channels) channel->refresh_login();
+    }
+    for (const Slots& of : slots) {
+      for (const auto& channel : of.channels) {
+        if (channel->held() && has_room(&of)) channel->go();
+      }
+    }
+  }
+
+  std::size_t total() const {
+    std::size_t sum = 0;
+    for (const Slots& of : slots) {
+      for (const auto& channel : of.channels) sum += !channel->dead() && !channel->held();
+    }
+    for (const std::weak_ptr<Channel>& weak : leaving) {
+      const auto channel = weak.lock();
+      sum += channel && !channel->dead();
+    }
+    return sum;
+  }
+
+  // Closes the channels of the slot that was used longest ago, but for `of`, if nothing is owed on them.
+  bool give_way(const Slots* of) {
+    Slots* oldest = nullptr;
+    for (Slots& one : slots) {
+      if (&one == of || one.channels.empty() || (oldest != nullptr && oldest->used <= one.used)) continue;
+      if (std::all_of(one.channels.begin(), one.channels.end(), [](const auto& channel) {
+            return channel.use_count() == 1 && channel->pending() == 0 && !channel->held();
+          }))
+        oldest = &one;
+    }
+    if (oldest == nullptr) return false;
+    oldest->channels.clear();
+    return true;
+  }
+
+  bool has_room(const Slots* of) {
+    if (!limit.room || total() < limit.room()) return true;
+    if (!give_way(of) && !(limit.make_way && limit.make_way())) return false;
+    return total() < limit.room();
   }
 
   // Lets go of channels that take nothing new. One that never came up, or fell over soon after it did, is a failed
@@ -49,7 +92,8 @@ struct ChannelPool::Impl {
       const bool has_rdma = channel->carrier() == Carrier::kRdma;
       if (channel->connected() && (has_rdma ? not_by_rdma : by_rdma)) channel->retire();
       if (channel->accepts()) continue;
-      if (!own_fault && channel->dead() && !channel->retired() && !channel->lived(Backoff::kLongest)) {
+      if (!own_fault && channel->dead() && channel->failure() != EAGAIN && !channel->retired() &&
+          !channel->lived(Backoff::kLongest)) {
         backoff.failed(channel->died_at());
         last_failure = channel->loss();
       }
@@ -75,8 +119,14 @@ struct ChannelPool::Impl {
     const auto least =
         std::min_element(of.begin(), of.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
     // While dials fail, one at a time is enough to find out when that ends.
-    const bool more = of.empty() || (!backoff.failing() && of.size() < most && (*least)->pending() > 0);
+    const bool more = of.empty() || (!backoff.failing() && of.size() < most && (*least)->pending() > 0 &&
+                                     (!limit.room || total() < limit.room()));
     if (!more) return *least;
+    if (!has_room(&slot)) {
+      return of.emplace_back(std::make_shared<Channel>(
+          loop, options.with(identity, protocol),
+          options.address.text() + ": no connection came free in time, see limits.upstream_connections"));
+    }
     return of.emplace_back(
         std::make_shared<Channel>(loop, options.with(identity, protocol), backoff.wait(slot.used), down(slot.used)));
   }
@@ -101,14 +151,15 @@ struct ChannelPool::Impl {
   ConnectOptions options;
   std::size_t most;
   std::string last_failure;
+  SharedLimit limit;
   Backoff backoff;
   SilenceCheck silence;
   std::vector<Slots> slots;
   std::vector<std::weak_ptr<Channel>> leaving;
 };
 
-ChannelPool::ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t connections)
-    : impl_(std::make_unique<Impl>(loop, std::move(options), connections)) {}
+ChannelPool::ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t connections, SharedLimit limit)
+    : impl_(std::make_unique<Impl>(loop, std::move(options), connections, std::move(limit))) {}
 ChannelPool::~ChannelPool() = default;
 
 std::shared_ptr<Channel> ChannelPool::pick(const Identity& identity, resp::Protocol protocol) {
@@ -127,6 +178,13 @@ void ChannelPool::tick(base::TimePoint now) {
     if (auto channel = weak.lock()) all.push_back(std::move(channel));
   }
   impl_->silence.look(all, now);
+}
+
+bool ChannelPool::give_way() {
+  return impl_->give_way(nullptr);
+}
+std::size_t ChannelPool::total() const {
+  return impl_->total();
 }
 
 ChannelPool::Counts ChannelPool::counts() const {

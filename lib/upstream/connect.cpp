@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "resp/writer.h"
 #include "upstream/handshake.h"
 #include "upstream/stream_connection.h"
 #include "upstream/transport.h"
@@ -25,7 +26,10 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
         done_(std::move(done)),
         limit_(loop),
         share_(loop),
-        resolver_(std::make_unique<Resolver>(loop)) {}
+        resolver_(std::make_unique<Resolver>(loop)) {
+    options_.take_login();
+    handshake_.emplace(options_);
+  }
 
   // Without endpoints the name is looked up.
   void start(std::vector<Endpoint> endpoints) {
@@ -116,8 +120,9 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     step_ = "handshake";
     connection_ =
         std::make_unique<StreamConnection>(loop_, options_, std::move(stream), carrier_, endpoints_[next_].family());
+    if (options_.bare) return finish(std::unique_ptr<Connection>(std::move(connection_)));
     // A write that fails shows at the read, which may still find the server's reason. The handler owns the bytes.
-    auto request = std::make_unique<std::string>(handshake_.request());
+    auto request = std::make_unique<std::string>(handshake_->request());
     const base::ConstBytes bytes = base::as_bytes(*request);
     connection_->write({bytes}, [request = std::move(request)](std::error_code) {});
     read();
@@ -129,17 +134,17 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
       if (!self || !self->done_) return;
       if (error) {
         std::string text = "handshake: " + stream_cause(error);
-        const std::string& said = self->handshake_.last_refusal();
+        const std::string& said = self->handshake_->last_refusal();
         if (!said.empty()) text += " after it said: " + said;
         return self->fail(text, said.empty() ? error.value() : kTurnedAway);
       }
-      switch (self->handshake_.take(bytes)) {
+      switch (self->handshake_->take(bytes)) {
         case Handshake::State::kMore:
           return self->read();
         case Handshake::State::kFailed:
-          return self->fail(self->handshake_.error(), kTurnedAway);
+          return self->fail(self->handshake_->error(), self->handshake_->error_code());
         case Handshake::State::kDone:
-          self->connection_->set_client_id(self->handshake_.client_id());
+          self->connection_->set_client_id(self->handshake_->client_id());
           return self->finish(std::unique_ptr<Connection>(std::move(self->connection_)));
       }
     });
@@ -187,7 +192,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   // "resolve" or "handshake"; null while the transport knows.
   const char* step_ = "resolve";
   std::string refusals_;
-  Handshake handshake_{options_};
+  std::optional<Handshake> handshake_;
   std::unique_ptr<StreamConnection> connection_;
 };
 
@@ -200,13 +205,32 @@ ConnectOptions ConnectOptions::with(const Identity& identity, resp::Protocol its
   if (!identity.user.empty()) {
     if (identity.database != 0) {
       other.chooser = user;
-      other.chooser_password = password;
+      other.chooser_password = credentials ? credentials->now().password : password;
     }
     other.user = identity.user;
     other.password = identity.password;
     other.authenticate = true;
+    other.credentials.reset();
   }
   return other;
+}
+
+void ConnectOptions::take_login() {
+  if (!credentials) return;
+  Credentials::Login now = credentials->now();
+  password = std::move(now.password);
+  login = now.number;
+}
+
+std::string ConnectOptions::auth_command() const {
+  std::string command;
+  // The short form is all that a server before ACLs knows, and means the same.
+  if (user == "default") {
+    resp::append_command(command, {"AUTH", password});
+  } else {
+    resp::append_command(command, {"AUTH", user, password});
+  }
+  return command;
 }
 
 void Connection::connect(base::Loop& loop, const ConnectOptions& options, Callback done) {

@@ -17,6 +17,7 @@
 #include "base/unique_function.h"
 #include "resp/protocol.h"
 #include "telemetry/registry.h"
+#include "upstream/credentials.h"
 #include "upstream/rdma_route.h"
 #include "upstream/rdma_settings.h"
 
@@ -81,6 +82,12 @@ struct ConnectOptions {
   /// Empty: no AUTH is sent, unless `authenticate` says so (a user without a password).
   std::string password;
   bool authenticate = false;
+  /// Given: the password may change while connections live (R58). Each connect takes the one that is current, and
+  /// `login` says which that was.
+  std::shared_ptr<const Credentials> credentials;
+  std::uint64_t login = 0;
+  /// No handshake: the first bytes are the caller's.
+  bool bare = false;
   /// Whether the server is told that this is keyferry's (CLIENT SETINFO); not for what a client has for itself.
   bool announce = true;
   resp::Protocol protocol = resp::Protocol::kResp2;
@@ -94,12 +101,20 @@ struct ConnectOptions {
 
   /// The same for another identity and protocol.
   ConnectOptions with(const Identity& identity, resp::Protocol its_protocol) const;
+  /// Takes the current password.
+  void take_login();
+  /// The password that was taken is not current any more.
+  bool login_is_old() const { return credentials && credentials->number() != login; }
+  /// AUTH with the password taken, whole.
+  std::string auth_command() const;
 };
 
 /// Codes of a failed Connection::connect() beside the system's own: the server answered and would not have us; the name
-/// gave no address.
+/// gave no address; the server refused user and password; it wants a password and there is none.
 inline constexpr int kTurnedAway = -1;
 inline constexpr int kNotResolved = -2;
+inline constexpr int kLoginRefused = -3;
+inline constexpr int kLoginNeeded = -4;
 
 /// One RESP connection to a server for one user at a time, after its handshake (HELLO or AUTH, SELECT, CLIENT SETINFO
 /// LIB-NAME keyferry / LIB-VER). Belongs to its loop's thread. Knows nothing of replies: it moves bytes. Channel, bulk

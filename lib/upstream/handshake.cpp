@@ -14,6 +14,7 @@ constexpr std::size_t kLongestAnswer = 64 * base::kKiB;
 }  // namespace
 
 Handshake::Handshake(const ConnectOptions& options, From from) {
+  if (options.bare) return;
   if (from == From::kReset) {
     resp::append_command(request_, {"RESET"});
     steps_.push_back({"RESET", Kind::kMust});
@@ -35,12 +36,7 @@ Handshake::Handshake(const ConnectOptions& options, From from) {
     }
     steps_.push_back({"HELLO 3", Kind::kMust});
   } else if (password) {
-    // The short form is all that a server before ACLs knows, and means the same.
-    if (options.user == "default") {
-      resp::append_command(request_, {"AUTH", options.password});
-    } else {
-      resp::append_command(request_, {"AUTH", options.user, options.password});
-    }
+    request_.append(options.auth_command());
     steps_.push_back({"AUTH", Kind::kMust});
   }
   if (options.database != 0) {
@@ -96,17 +92,20 @@ bool Handshake::answered(const Step& step) {
   if (step.kind == Kind::kTry || step.kind == Kind::kChosen || (step.kind == Kind::kDatabase && chosen_)) return true;
   last_refusal_ = reply.value.text;
   if (last_refusal_.starts_with("NOAUTH")) {
-    return fail("AUTH needed: the server wants a password and none is configured (upstream.password_file): " +
-                last_refusal_);
+    return fail(
+        "AUTH needed: the server wants a password and none is configured (upstream.password_file): " + last_refusal_,
+        kLoginNeeded);
   }
   if (step.kind == Kind::kMay || step.kind == Kind::kId) return true;
   // HELLO 3 carries AUTH.
   const bool password = last_refusal_.starts_with("WRONGPASS");
-  return fail(std::string(password ? "AUTH" : step.name) + " refused: " + last_refusal_);
+  return fail(std::string(password ? "AUTH" : step.name) + " refused: " + last_refusal_,
+              password ? kLoginRefused : kTurnedAway);
 }
 
-bool Handshake::fail(std::string text) {
+bool Handshake::fail(std::string text, int code) {
   error_ = std::move(text);
+  error_code_ = code;
   return false;
 }
 

@@ -27,6 +27,8 @@ class Handshake {
   State take(std::string_view bytes);
   /// kFailed: the step and the cause, "AUTH refused: WRONGPASS ...".
   const std::string& error() const { return error_; }
+  /// As a failed Connection::connect() has it.
+  int error_code() const { return error_code_; }
   /// What the server said last that was an error; a server that turns everybody away (too many clients, protected mode)
   /// says so and closes.
   const std::string& last_refusal() const { return last_refusal_; }
@@ -50,7 +52,7 @@ class Handshake {
     Kind kind;
   };
   bool answered(const Step& step);
-  bool fail(std::string text);
+  bool fail(std::string text, int code = kTurnedAway);
 
   std::string request_;
   std::vector<Step> steps_;
@@ -58,6 +60,7 @@ class Handshake {
   resp::ReplyScanner scanner_;
   std::string frame_;
   std::string error_;
+  int error_code_ = 0;
   std::string last_refusal_;
   std::uint64_t client_id_ = 0;
   bool chosen_ = false;

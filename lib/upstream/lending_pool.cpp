@@ -13,8 +13,9 @@ namespace keyferry::upstream {
 namespace {
 
 bool same_kind(const ConnectOptions& a, const ConnectOptions& b) {
-  return a.protocol == b.protocol && a.database == b.database && a.user == b.user && a.password == b.password &&
-         a.authenticate == b.authenticate;
+  const bool same_password = a.credentials ? a.credentials == b.credentials : a.password == b.password;
+  return a.protocol == b.protocol && a.database == b.database && a.user == b.user && same_password &&
+         a.authenticate == b.authenticate && a.bare == b.bare;
 }
 
 }  // namespace
@@ -24,6 +25,7 @@ struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
   struct Key {
     Identity identity;
     resp::Protocol protocol;
+    bool bare = false;
     bool operator==(const Key&) const = default;
   };
   struct Waiter {
@@ -67,6 +69,7 @@ struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
   void serve_later();
   void serve();
   void drop_outdated();
+  ConnectOptions wanted(const Key& key) const;
   bool make_room();
   enum class Dial { kStarted, kNotYet, kNoRoom };
   Dial dial(const Key& key);
@@ -78,7 +81,10 @@ struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
   void set_limit();
 
   std::size_t under_way() const { return dials.size(); }
-  bool full() const { return lent + idle.size() + under_way() >= most; }
+  std::size_t total() const { return lent + idle.size() + under_way(); }
+  bool full() const {
+    return total() >= most || (lending.shared.room && total() >= std::max<std::size_t>(lending.shared.room(), 1));
+  }
 
   base::Loop& loop;
   ConnectOptions options;
@@ -128,8 +134,8 @@ void LendingPool::Impl::serve() {
   drop_outdated();
   std::vector<Key> unclaimed = dials;
   for (auto waiter = waiting.begin(); waiter != waiting.end();) {
-    const ConnectOptions wanted = options.with(waiter->key.identity, waiter->key.protocol);
-    const auto fits = [&](const Idle& entry) { return same_kind(entry.connection->options(), wanted); };
+    const ConnectOptions kind = wanted(waiter->key);
+    const auto fits = [&](const Idle& entry) { return same_kind(entry.connection->options(), kind); };
     const auto found = std::find_if(idle.rbegin(), idle.rend(), fits);
     if (found != idle.rend()) {
       found->connection->watch({});
@@ -157,6 +163,8 @@ void LendingPool::Impl::serve() {
 
 // What was dialled while RDMA was away gives way to it, and the other way round.
 void LendingPool::Impl::drop_outdated() {
+  // A password that is not current may be about to end (R58).
+  std::erase_if(idle, [](const Idle& entry) { return entry.connection->options().login_is_old(); });
   if (!options.rdma) return;
   const RdmaRoute& route = *options.rdma->route;
   if (!route.well() && !route.faulty()) return;
@@ -164,9 +172,15 @@ void LendingPool::Impl::drop_outdated() {
                 [&](const Idle& entry) { return (entry.connection->carrier() == Carrier::kRdma) == route.faulty(); });
 }
 
+ConnectOptions LendingPool::Impl::wanted(const Key& key) const {
+  ConnectOptions kind = options.with(key.identity, key.protocol);
+  kind.bare = key.bare;
+  return kind;
+}
+
 bool LendingPool::Impl::make_room() {
   if (!full()) return true;
-  if (idle.empty()) return false;
+  if (idle.empty()) return total() < most && lending.shared.make_way && lending.shared.make_way();
   idle.erase(idle.begin());
   return true;
 }
@@ -183,7 +197,7 @@ LendingPool::Impl::Dial LendingPool::Impl::dial(const Key& key) {
   }
   if (!make_room()) return Dial::kNoRoom;
   dials.push_back(key);
-  Connection::connect(loop, options.with(key.identity, key.protocol),
+  Connection::connect(loop, wanted(key),
                       [weak = weak_from_this(), key](base::Result<std::unique_ptr<Connection>> result) {
                         const auto self = weak.lock();
                         if (self && !self->stopped) self->dialled(key, std::move(result));
@@ -219,6 +233,10 @@ void LendingPool::Impl::dialled(const Key& key, base::Result<std::unique_ptr<Con
 
 // The first exchange once more, behind RESET. The connection belongs to its handlers meanwhile.
 void LendingPool::Impl::reset(std::unique_ptr<Connection> connection) {
+  if (connection->options().login_is_old()) {
+    --lent;
+    return serve_later();
+  }
   auto cleaning = std::make_shared<Cleaning>(loop, std::move(connection));
   cleaning->limit.start(options.timeout, [cleaning] { cleaning->connection->close(); });
   cleaning->connection->write({base::as_bytes(cleaning->handshake.request())}, [cleaning](std::error_code) {});
@@ -304,6 +322,9 @@ LendingPool::~LendingPool() {
 void LendingPool::borrow(const Identity& identity, resp::Protocol protocol, Callback done) {
   impl_->borrow({identity, protocol}, std::move(done));
 }
+void LendingPool::borrow_bare(Callback done) {
+  impl_->borrow({Identity{}, resp::Protocol::kResp2, true}, std::move(done));
+}
 void LendingPool::give_back(std::unique_ptr<Connection> connection) {
   impl_->give_back(std::move(connection));
 }
@@ -318,6 +339,14 @@ bool LendingPool::take_over_from(LendingPool& from) {
   return true;
 }
 
+bool LendingPool::give_way() {
+  if (impl_->idle.empty()) return false;
+  impl_->idle.erase(impl_->idle.begin());
+  return true;
+}
+std::size_t LendingPool::total() const {
+  return impl_->total();
+}
 void LendingPool::trim(base::TimePoint now) {
   impl_->trim(now);
 }

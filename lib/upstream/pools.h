@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,14 +14,24 @@
 
 namespace keyferry::upstream {
 
-/// The shared channels of one worker to one node, by identity and protocol (R54). Belongs to the worker's thread.
+/// How a pool shares a number of connections with another (limits.upstream_connections).
+struct SharedLimit {
+  /// How many it may have now; empty: no such limit.
+  std::function<std::size_t()> room{};
+  /// Has the other give up one that is idle. False: it has none.
+  std::function<bool()> make_way{};
+};
+
+/// The shared channels of one worker to one node, by identity and protocol (R54). Where the limit leaves no room, the
+/// identity whose channels were used longest ago and owe nothing gives way, then the pool that shares the limit; while
+/// nobody can, a channel waits to dial. Belongs to the worker's thread.
 /// Destroying it drops its hold on the channels; those that sessions still hold live on.
 class ChannelPool {
  public:
   static constexpr base::Duration kIdle = std::chrono::seconds(10);
 
   /// `connections`: channels per identity and protocol (upstream.connections), at least 1.
-  ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t connections);
+  ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t connections, SharedLimit limit = {});
   ~ChannelPool();
 
   /// A channel of that identity that accepts commands, the least loaded of those that are not late (Channel::late), of
@@ -32,7 +43,12 @@ class ChannelPool {
   std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol);
   std::shared_ptr<Channel> pick(resp::Protocol protocol) { return pick(Identity{}, protocol); }
   /// Closes the channels of other identities than the configuration's that nobody has used for kIdle.
+  /// Logs channels in again whose password is not current any more (R58), and lets those dial that there is room for.
   void trim(base::TimePoint now);
+  /// Closes the channels of the identity that was idle longest. False: all are in use.
+  bool give_way();
+  /// Connections, or what is to be one: not those that wait for room.
+  std::size_t total() const;
   /// To be called once a second. Ends channels whose connection is dead without having been closed (SilenceCheck).
   /// Where RDMA has failed and a probe is due, dials one (R66): when it is well again channels of another carrier are
   /// retired at the next pick().
@@ -60,6 +76,8 @@ struct LendingOptions {
   std::string what = "bulk connection";
   /// The limit's name for messages; empty: none is named.
   std::string limit;
+  /// A limit besides `most`; one connection is always its.
+  SharedLimit shared{};
 };
 
 /// Connections lent to one borrower at a time: for BLOB.TCP_* and whatever is too large for a shared channel, and to
@@ -82,6 +100,8 @@ class LendingPool {
   /// then waits for the back-off (R39).
   void borrow(const Identity& identity, resp::Protocol protocol, Callback done);
   void borrow(resp::Protocol protocol, Callback done) { borrow(Identity{}, protocol, std::move(done)); }
+  /// A connection made for this borrower, without a handshake: nobody has logged in on it. It does not go back: lost().
+  void borrow_bare(Callback done);
   /// The connection goes back clean: every byte of its reply was read and nothing is owed (R13). Anything else: just
   /// destroy it, then call lost().
   void give_back(std::unique_ptr<Connection> connection);
@@ -92,6 +112,10 @@ class LendingPool {
   bool take_over_from(LendingPool& from);
   /// Closes connections that were idle for kIdle.
   void trim(base::TimePoint now);
+  /// Closes the one that was idle longest. False: none is idle.
+  bool give_way();
+  /// Lent, idle, or being dialled.
+  std::size_t total() const;
 
   /// Lent now.
   std::size_t in_use() const;

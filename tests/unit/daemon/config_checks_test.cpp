@@ -102,6 +102,24 @@ TEST(ConfigChecks, TlsIsNeverLeftOutInSilence) {
             "k.yaml:1: upstream.user: app needs a password; set upstream.password_file");
 }
 
+TEST(ConfigChecks, WhoMayUseAListenerAndAsWhom) {
+  EXPECT_EQ(mistakes("listen: [{tcp: 0.0.0.0:1, require_auth: true}]"), "");
+  EXPECT_THAT(mistakes("listen: [{tcp: 127.0.0.1:1, allow_uids: [0]}]"), HasSubstr("are for unix"));
+  EXPECT_EQ(mistakes("listen: [{unix: /x, allow_uids: [root, 1000], allow_gids: [root]}]"), "");
+  EXPECT_EQ(mistakes("listen: [{unix: /x, allow_uids: [nobody-here]}]"),
+            "k.yaml:1: listen[0].allow_uids: this host has no user nobody-here");
+  EXPECT_EQ(mistakes("listen: [{unix: /x, user: app}]"),
+            "k.yaml:1: listen[0].user: user and password_file go together");
+  EXPECT_EQ(mistakes("listen: [{unix: /x, user: app, password_file: /p, user_by_uid: [\"0 adm /q\"]}]"), "");
+  EXPECT_THAT(mistakes("listen: [{unix: /x, user_by_uid: [\"0 adm\"]}]"), HasSubstr("0 adm is not a user"));
+  EXPECT_THAT(mistakes("listen: [{unix: /x, require_auth: true, user: app, password_file: /p}]"),
+              HasSubstr("without a meaning"));
+  EXPECT_THAT(mistakes("listen: [{unix: /x, deny_commands: [FLUSHALL, CONFIG SET, a b c]}]"),
+              HasSubstr("listen[0].deny_commands: a b c is no command"));
+  EXPECT_EQ(mistakes("upstream: {user: app, password_command: [token]}"), "");
+  EXPECT_THAT(mistakes("upstream: {password_file: /p, password_command: [token]}"), HasSubstr("two sources"));
+}
+
 TEST(ConfigChecks, R67_an_rdma_port_that_would_never_be_used_is_a_mistake) {
   EXPECT_EQ(mistakes("upstream: {transport: rdma}"), "");
   EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, port: 1, rdma_port: 2}]}"), "");

@@ -50,7 +50,9 @@ workers: 3
 listen:
   - tcp: 0.0.0.0:7000
     allow_unauthenticated: true
-  - {unix: /tmp/k.sock, mode: "0600", upstream: dedicated}
+  - {unix: /tmp/k.sock, mode: "0600", upstream: dedicated, allow_uids: [0], allow_gids: [root], user: app,
+     password_file: /app, user_by_uid: ["0 adm /adm"], deny_commands: [KEYS, "CONFIG SET"]}
+  - {tcp: 127.0.0.1:7005, require_auth: true}
 upstream:
   mode: standalone
   nodes: [{host: db.example, port: 7001, tls_port: 7002, rdma_port: 7003}]
@@ -65,7 +67,8 @@ upstream:
   rdma_connect: 4s
   connections: 5
   user: app
-  password_file: /secret
+  password_command: [token, for, me]
+  password_refresh: 5m
 pool: {size: 64MiB, region: 1MiB, huge_pages: require}
 fabric: {provider: software, interfaces: [lo, eth0], bind: "::1", library: /lib/libfabric.so.1}
 transfer: {threshold: 1MiB, lanes: 4, warm: 2, min_rate: 1MiB, orphan_grace: 5s, trust_error_replies: always,
@@ -92,7 +95,20 @@ log: {level: debug, format: json}
   Options wanted;
   wanted.workers = 3;
   wanted.listen = {{{"0.0.0.0", 7000}, "", 0660, true, std::nullopt, ListenUpstream::kShared},
-                   {{}, "/tmp/k.sock", 0600, false, std::nullopt, ListenUpstream::kDedicated}};
+                   {{},
+                    "/tmp/k.sock",
+                    0600,
+                    false,
+                    std::nullopt,
+                    ListenUpstream::kDedicated,
+                    false,
+                    {"0"},
+                    {"root"},
+                    "app",
+                    "/app",
+                    {"0 adm /adm"},
+                    {"KEYS", "CONFIG SET"}},
+                   {{"127.0.0.1", 7005}, "", 0660, false, std::nullopt, ListenUpstream::kShared, true}};
   wanted.upstream = {"standalone",
                      {{"db.example", 7001, 7002, 7003}},
                      TlsFiles{"/ca", "/cert", "/key", "db"},
@@ -106,7 +122,9 @@ log: {level: debug, format: json}
                      4s,
                      5,
                      "app",
-                     "/secret"};
+                     "",
+                     {"token", "for", "me"},
+                     5min};
   wanted.pool = {64U << 20, 1U << 20, HugePages::kRequire};
   wanted.fabric = {"software", {"lo", "eth0"}, "::1", "/lib/libfabric.so.1"};
   wanted.transfer = {1U << 20,       4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways, {"model:", "x"},

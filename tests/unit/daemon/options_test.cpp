@@ -29,21 +29,6 @@ class OptionsFile : public ::testing::Test {
       return wrong.what();
     }
   }
-  std::string password_error() {
-    try {
-      Options options = default_options();
-      options.upstream.password_file = path_;
-      read_password(options);
-      return "";
-    } catch (const std::runtime_error& wrong) {
-      return wrong.what();
-    }
-  }
-  std::string password() {
-    Options options = default_options();
-    options.upstream.password_file = path_;
-    return read_password(options);
-  }
 
   std::string path_;
 };
@@ -65,31 +50,6 @@ TEST_F(OptionsFile, WhatCanNotBeReadIsOneMessage) {
   }
   write(std::string(1024 * 1024 + 1, '#'));
   EXPECT_THAT(load_error(), HasSubstr("larger than 1MiB"));
-}
-
-TEST_F(OptionsFile, ThePasswordIsTheFirstLine) {
-  EXPECT_EQ(read_password(default_options()), "");
-  write("geheim\n");
-  EXPECT_EQ(password(), "geheim");
-  write("ge heim\r\nsecond line\n");
-  EXPECT_EQ(password(), "ge heim");
-  write("no end of line");
-  EXPECT_EQ(password(), "no end of line");
-}
-
-TEST_F(OptionsFile, ABadPasswordFileNamesCauseAndFixButNotThePassword) {
-  write("");
-  EXPECT_THAT(password_error(), HasSubstr("its first line is no password"));
-  write("\n");
-  EXPECT_THAT(password_error(), HasSubstr("its first line is no password"));
-  write(std::string(10000, 'x'));
-  EXPECT_THAT(password_error(), HasSubstr("1 to 512 bytes"));
-  EXPECT_THAT(password_error(), ::testing::Not(HasSubstr("xxxx")));
-  write(std::string("a\0b\n", 4));
-  EXPECT_THAT(password_error(), HasSubstr("is no password"));
-  std::remove(path_.c_str());
-  EXPECT_THAT(password_error(),
-              HasSubstr("upstream.password_file can't be read: " + path_ + ": No such file or directory"));
 }
 
 TEST(Options, TheNodeIsDialledAtItsTlsPortWhenTlsIsUsed) {

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
 #include "tests/unit/upstream/harness.h"
 #include "upstream/pools.h"
 
@@ -28,6 +32,69 @@ TEST(ChannelPool, IdleChannelsAreReusedAndBusyOnesJoinedByMoreUpToTheLimit) {
   EXPECT_EQ(pool.counts().connecting, 2u);
   run_until(loop, [&] { return pool.counts().open == 2; });
   EXPECT_EQ(pool.counts().connecting, 0u);
+}
+
+TEST(ChannelPool, R58ALiveChannelLogsInAgainWhenThePasswordHasChanged) {
+  base::Loop loop;
+  ScriptedServer server({echo()});
+  ConnectOptions options = options_for(server);
+  const auto credentials = std::make_shared<Credentials>("first");
+  options.credentials = credentials;
+  ChannelPool pool(loop, options, 1);
+  RecordingSink sink;
+  const auto channel = pool.pick(Protocol::kResp2);
+  run_until(loop, [&] { return channel->connected(); });
+  EXPECT_EQ(server.commands(0)[0], (Script::Command{"AUTH", "first"}));
+  pool.trim(base::Clock::steady().now());
+  sink.send(*channel, {"ECHO", "before"}, 1);
+  run_until(loop, [&] { return channel->pending() == 0; });
+  credentials->renew("second");
+  for (int i = 0; i < 2; ++i) pool.trim(base::Clock::steady().now());
+  sink.send(*channel, {"ECHO", "after"}, 2);
+  run_until(loop, [&] { return channel->pending() == 0; });
+  const auto commands = server.commands(0);
+  const auto logins = std::count(commands.begin(), commands.end(), Script::Command{"AUTH", "second"});
+  EXPECT_EQ(logins, 1);
+  EXPECT_EQ(server.accepted(), 1u);
+}
+
+TEST(ChannelPool, TheIdentityThatWasIdleLongestGivesWayAndWhoFindsNoRoomWaits) {
+  base::Loop loop;
+  ScriptedServer server({echo()});
+  std::size_t room = 2;
+  bool elsewhere = false;
+  ChannelPool pool(loop, options_for(server), 2,
+                   {[&] { return room; }, [&] { return std::exchange(elsewhere, false); }});
+  RecordingSink sink;
+  std::weak_ptr<Channel> first = pool.pick({"ann", "", 0}, Protocol::kResp2);
+  auto second = pool.pick({"bob", "", 0}, Protocol::kResp2);
+  EXPECT_EQ(pool.total(), 2u);
+  auto third = pool.pick({"eve", "", 0}, Protocol::kResp2);
+  EXPECT_TRUE(first.expired()) << "nobody held it";
+  EXPECT_EQ(pool.total(), 2u);
+  // Both are held: the next one waits for room.
+  auto fourth = pool.pick({"ned", "", 0}, Protocol::kResp2);
+  EXPECT_TRUE(fourth->held());
+  sink.send(*fourth, {"ECHO", "x"}, 1);
+  pool.trim(base::Clock::steady().now());
+  EXPECT_TRUE(fourth->held());
+  second.reset();
+  pool.trim(base::Clock::steady().now());
+  EXPECT_FALSE(fourth->held());
+  run_until(loop, [&] { return fourth->pending() == 0; });
+  EXPECT_EQ(pool.total(), 2u);
+}
+
+TEST(ChannelPool, WhoFindsNoRoomInTimeIsToldTheLimit) {
+  base::Loop loop;
+  ScriptedServer server({echo()});
+  ConnectOptions options = options_for(server);
+  options.timeout = std::chrono::milliseconds(20);
+  ChannelPool pool(loop, options, 1, {[] { return std::size_t{0}; }, [] { return false; }});
+  const auto channel = pool.pick(Protocol::kResp2);
+  run_until(loop, [&] { return channel->dead(); });
+  EXPECT_EQ(channel->failure(), EAGAIN);
+  EXPECT_EQ(server.accepted(), 0u);
 }
 
 TEST(ChannelPool, EachProtocolHasItsOwnChannels) {

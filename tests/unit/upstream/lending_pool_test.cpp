@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/stream.h"
 #include "tests/unit/upstream/harness.h"
 #include "upstream/pools.h"
@@ -48,6 +50,106 @@ class LendingPoolTest : public testing::Test {
   }
   base::Loop loop;
 };
+
+TEST_F(LendingPoolTest, R54ABareConnectionIsMadeForItsBorrowerAndSaysNothingFirst) {
+  ScriptedServer server({Script().expect_command({"AUTH", "x"}).send("+OK\r\n").until_closed(), quiet()});
+  LendingPool pool(loop, options_for(server), 2);
+  std::unique_ptr<Connection> bare;
+  pool.borrow_bare([&](auto result) { bare = std::move(result.value()); });
+  run_until(loop, [&] { return bare != nullptr; });
+  EXPECT_EQ(pool.in_use(), 1u);
+  const std::string login = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
+  std::string answer;
+  bare->write({base::as_bytes(login)}, [](std::error_code) {});
+  bare->read([&](std::error_code, std::string_view bytes) { answer = bytes; });
+  run_until(loop, [&] { return !answer.empty(); });
+  EXPECT_EQ(answer, "+OK\r\n");
+  bare.reset();
+  pool.lost();
+  Borrowers borrowers(pool);
+  borrowers.borrow(1);
+  wait_served(borrowers, 1);
+  EXPECT_EQ(server.accepted(), 2u);
+}
+
+TEST_F(LendingPoolTest, R58AnIdleConnectionWithAnOldPasswordIsNotLentAgain) {
+  ScriptedServer server({quiet()});
+  ConnectOptions options = options_for(server);
+  const auto credentials = std::make_shared<Credentials>("first");
+  options.credentials = credentials;
+  LendingPool pool(loop, options, 2);
+  Borrowers borrowers(pool);
+  borrowers.borrow(1);
+  wait_served(borrowers, 1);
+  borrowers.give_back(1);
+  borrowers.borrow(2);
+  wait_served(borrowers, 2);
+  EXPECT_EQ(server.accepted(), 1u);
+  credentials->renew("second");
+  borrowers.give_back(2);
+  borrowers.borrow(3);
+  wait_served(borrowers, 3);
+  EXPECT_EQ(server.accepted(), 2u);
+  EXPECT_EQ(server.commands(1)[0], (Script::Command{"AUTH", "second"}));
+  // Nor one that would be reset first.
+  credentials->renew("third");
+  pool.give_back_after_reset(std::move(borrowers.connections.at(3)));
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+TEST_F(LendingPoolTest, ASharedLimitHasTheOtherPoolGiveWay) {
+  ScriptedServer server({quiet()});
+  std::size_t room = 1;
+  std::size_t asked = 0;
+  LendingPool pool(loop, options_for(server),
+                   {.most = 4,
+                    .limit = "limits.upstream_connections",
+                    .shared = {[&] { return room; },
+                               [&] {
+                                 ++asked;
+                                 room = 2;
+                                 return true;
+                               }}});
+  Borrowers borrowers(pool);
+  borrowers.borrow(1);
+  borrowers.borrow(2);
+  wait_served(borrowers, 2);
+  EXPECT_EQ(asked, 1u);
+  EXPECT_EQ(pool.total(), 2u);
+  borrowers.give_back(1);
+  EXPECT_TRUE(pool.give_way());
+  EXPECT_FALSE(pool.give_way());
+  EXPECT_EQ(pool.total(), 1u);
+}
+
+TEST_F(LendingPoolTest, R13AConnectionGoesBackToWhatANewOneIsBeforeTheNextBorrower) {
+  ScriptedServer server({Script().handshake().handshake().until_closed()});
+  LendingPool pool(loop, options_for(server), 1);
+  Borrowers borrowers(pool);
+  borrowers.borrow(1);
+  wait_served(borrowers, 1);
+  borrowers.borrow(2);
+  pool.give_back_after_reset(std::move(borrowers.connections.at(1)));
+  EXPECT_EQ(pool.in_use(), 1u) << "it counts as lent until that has ended";
+  wait_served(borrowers, 2);
+  EXPECT_EQ(server.accepted(), 1u);
+  const auto commands = server.commands(0);
+  EXPECT_EQ(std::count(commands.begin(), commands.end(), Script::Command{"RESET"}), 1);
+  EXPECT_EQ(std::count(commands.begin(), commands.end(), Script::Command({"CLIENT", "ID"})), 2);
+}
+
+TEST_F(LendingPoolTest, R13AConnectionWhoseResetIsRefusedIsReplaced) {
+  ScriptedServer server({Script().handshake().serve([](const auto&) { return std::string("-ERR no\r\n"); }), quiet()});
+  LendingPool pool(loop, options_for(server), 1);
+  Borrowers borrowers(pool);
+  borrowers.borrow(1);
+  wait_served(borrowers, 1);
+  borrowers.borrow(2);
+  pool.give_back_after_reset(std::move(borrowers.connections.at(1)));
+  wait_served(borrowers, 2);
+  EXPECT_TRUE(borrowers.errors.empty());
+  EXPECT_EQ(server.accepted(), 2u);
+}
 
 TEST_F(LendingPoolTest, ConnectionsAreMadeUpToTheLimitAndBorrowersWaitInOrder) {
   ScriptedServer server({quiet()});

@@ -1,0 +1,135 @@
+"""Who may use a listener and as whom: require_auth, peers of Unix sockets, mapped users, denied commands, passwords that change (R54, R58)."""
+
+import os
+import pathlib
+import tempfile
+
+import pytest
+from running_stack import PATIENCE, wait_until
+from wire import Wire
+
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="kf-logins-"))
+LOCKED, MAPPED, OTHERS, OURS = (str(FOLDER / f"{name}.sock") for name in ("locked", "mapped", "others", "ours"))
+PASSWORD = FOLDER / "password"
+PASSWORD.write_text("secret\n")
+
+pytestmark = pytest.mark.stack(
+    module=False,
+    config={
+        "workers": 1,
+        "listen": [
+            {"unix": LOCKED, "require_auth": True},
+            {"unix": MAPPED, "user": "ann", "password_file": str(PASSWORD), "deny_commands": ["flushall", "CONFIG SET"]},
+            {"unix": OTHERS, "allow_uids": [os.getuid() + 1]},
+            {"unix": OURS, "allow_gids": [os.getgid()], "user_by_uid": [f"{os.getuid()} ann {PASSWORD}"]},
+        ],
+    },
+)
+
+
+@pytest.fixture
+def clients(stack):
+    stack.direct_info_client.execute_command("ACL", "SETUSER", "ann", "reset", "on", ">secret", "~*", "&*", "+@all")
+    made = []
+
+    def make(address=None):
+        made.append(Wire(address, PATIENCE) if address else stack.wire())
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+def ended(client):
+    with pytest.raises(EOFError):
+        client.reply()
+    return True
+
+
+def test_R54_a_locked_listener_takes_nothing_before_the_server_has_agreed_to_a_login(clients):
+    one = clients(LOCKED)
+    assert one.call("GET", "k") == one.call("NOSUCH") == "NOAUTH Authentication required."
+    assert one.call("HELLO", 3).startswith("NOAUTH HELLO must be called")
+    assert one.call("SET", "k", "x" * (2 << 20)).startswith("NOAUTH")
+    assert one.call("AUTH", "ann", "wrong").startswith("WRONGPASS")
+    assert one.call("GET", "k").startswith("NOAUTH")
+    assert one.call("HELLO", 3, "AUTH", "ann", "secret")[b"proto"] == 3
+    assert (one.call("ACL", "WHOAMI"), one.call("GET", "k")) == (b"ann", None)
+    assert (one.call("MULTI"), one.call("ACL", "WHOAMI"), one.call("EXEC")) == (b"OK", b"QUEUED", [b"ann"])
+    assert one.call("RESET") == b"RESET"
+    assert one.call("GET", "k").startswith("NOAUTH")
+    assert one.call("AUTH", "ann", "secret") == one.call("QUIT") == b"OK"
+
+
+def test_a_listeners_clients_act_as_its_user_and_do_not_get_what_it_denies(clients, stack):
+    one = clients(MAPPED)
+    assert one.call("ACL", "WHOAMI") == b"ann"
+    assert one.call("FlushAll").startswith("NOPERM keyferry: this listener does not carry 'FlushAll'")
+    assert one.call("CONFIG", "SET", "maxmemory", "0").startswith("NOPERM keyferry")
+    assert one.call("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"0"]
+    assert (one.call("MULTI"), one.call("SET", "k", 1)) == (b"OK", b"QUEUED")
+    assert one.call("FLUSHALL").startswith("NOPERM keyferry")
+    assert one.call("EXEC").startswith("EXECABORT")
+    assert (one.call("RESET"), one.call("ACL", "WHOAMI")) == (b"RESET", b"ann")
+    subscribed = clients(MAPPED)
+    assert subscribed.call("SUBSCRIBE", "c") == [b"subscribe", b"c", 1]
+    subscribed.send("PING")
+    assert subscribed.reply() == [b"pong", b""]
+    subscribed.send("FLUSHALL")
+    assert subscribed.reply().startswith("NOPERM keyferry")
+    assert ended(subscribed)
+    assert clients().call("ACL", "WHOAMI") == b"default"
+
+
+def test_the_kernel_says_who_is_at_the_other_end_of_a_unix_socket(clients, stack):
+    before = stack.metrics().total("clients_refused_total", reason="peer")
+    stranger = clients(OTHERS)
+    assert stranger.reply() == "NOPERM keyferry: your user may not use this socket"
+    assert ended(stranger)
+    assert stack.metrics().total("clients_refused_total", reason="peer") == before + 1
+    assert clients(OURS).call("ACL", "WHOAMI") == b"ann"
+
+
+def test_R54_a_user_that_can_no_longer_log_in_ends_and_R58_a_changed_password_file_is_used(clients, stack):
+    admin = stack.direct_info_client
+    one, mapped = clients(LOCKED), clients(MAPPED)
+    assert one.call("AUTH", "ann", "secret") == b"OK"
+    assert one.call("ACL", "WHOAMI") == mapped.call("ACL", "WHOAMI") == b"ann"
+    admin.execute_command("ACL", "SETUSER", "ann", "resetpass", ">changed")
+    admin.execute_command("CLIENT", "KILL", "USER", "ann")
+    for client in (one, mapped):
+
+        def turned_away(client=client):
+            reply = client.call("GET", "k")  # what was under way is lost first
+            return isinstance(reply, str) and "WRONGPASS" in reply
+
+        wait_until(turned_away, "the new login to be refused")
+        assert ended(client)
+    try:
+        PASSWORD.write_text("changed\n")
+        wait_until(lambda: clients(MAPPED).call("ACL", "WHOAMI") == b"ann", "the new password to be used")
+    finally:
+        PASSWORD.write_text("secret\n")
+
+
+def test_a_password_that_the_server_wants_later_holds_for_clients_that_come_then(clients, stack):
+    admin = stack.direct_info_client
+    before = clients()
+    assert before.call("SET", "k", "v") == b"OK"
+    admin.config_set("requirepass", "later")
+    try:
+
+        def wanted():
+            with stack.wire() as new:
+                return str(new.call("GET", "k")).startswith("NOAUTH")
+
+        wait_until(wanted, "a client that comes to be asked for a password")
+        assert before.call("GET", "k") == b"v", "as on a connection to the server"
+        new = clients()
+        assert new.call("AUTH", "wrong").startswith("WRONGPASS")
+        assert new.call("AUTH", "later") == b"OK"
+        assert new.call("GET", "k") == b"v"
+    finally:
+        admin.config_set("requirepass", "")
+    wait_until(lambda: clients().call("GET", "k") == b"v", "no password to be asked for any more")
