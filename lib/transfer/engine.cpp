@@ -387,29 +387,6 @@ void Engine::set(std::string key, std::uint32_t crc, Loan loan, base::Executor& 
   });
 }
 
-std::uint64_t Engine::get(std::string key, Loan window, base::Executor& back,
-                          base::UniqueFunction<void(GetResult)> done, upstream::Identity identity) {
-  auto transfer = std::make_unique<Transfer>();
-  const std::uint64_t number = impl_->tickets.fetch_add(1, std::memory_order_relaxed);
-  transfer->number = number;
-  transfer->op = Op::kGet;
-  transfer->identity = std::move(identity);
-  transfer->key = std::move(key);
-  transfer->loan = std::move(window);
-  transfer->back = &back;
-  transfer->get_done = std::move(done);
-  impl_->loop.post([weak = std::weak_ptr(impl_), transfer = std::move(transfer)]() mutable {
-    if (const auto impl = weak.lock()) impl->transfers->submit(std::move(transfer));
-  });
-  return number;
-}
-
-void Engine::abandon_get(std::uint64_t ticket) {
-  impl_->loop.post([weak = std::weak_ptr(impl_), ticket] {
-    if (const auto impl = weak.lock()) impl->transfers->abandon(ticket);
-  });
-}
-
 void Engine::end_client(std::uint64_t client) {
   impl_->loop.post([weak = std::weak_ptr(impl_), client] {
     if (const auto impl = weak.lock()) impl->end_client(memory::ClientId{client});

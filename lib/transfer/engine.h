@@ -113,14 +113,6 @@ struct LandedValue {
   std::uint32_t crc = 0;
 };
 
-/// What became of a BLOB.RDMA_GET.
-struct GetResult {
-  enum class Kind : std::uint8_t { kLanded, kMissing, kRefused, kRepeat, kLost };
-  Kind kind = Kind::kLost;
-  std::string text;
-  LandedValue value;
-};
-
 /// Moves large values between the pool and the server's fabric by BLOB.RDMA_* (design: engine thread). Every public
 /// call may come from any thread: it posts to the engine's loop, and the answer is posted to `back`. The engine owns
 /// the pool's books, the queue for leases and the lanes.
@@ -163,22 +155,16 @@ class Engine {
   /// The lane is one of that identity's, as a GET's is.
   void set(std::string key, std::uint32_t crc, Loan loan, base::Executor& back,
            base::UniqueFunction<void(SetResult)> done, StoreExtras extras = {}, upstream::Identity identity = {});
-  /// The loan is the window. Returns a ticket for abandon_get().
-  std::uint64_t get(std::string key, Loan window, base::Executor& back, base::UniqueFunction<void(GetResult)> done,
-                    upstream::Identity identity = {});
-  /// Nobody waits for that GET any more: its lease comes back at the reply, or after orphan_grace by a fence (R95). It
-  /// is answered all the same.
-  void abandon_get(std::uint64_t ticket);
 
   /// Ends all that a client has under way: its waiting leases get ECANCELED, a transfer that no lane has yet is
   /// kRefused, one that is out is fenced and kLost, SETs received whole included. For CLIENT KILL; a client that goes
-  /// away by itself is abandon_get()'s case.
+  /// away by itself is leave()'s case.
   void end_client(std::uint64_t client);
   /// A GET of a value, checked, that may share the transfer, the lease and the hashing of others that ask for the same.
   /// The sink is called on `back` and dropped there. Returns a ticket for leave().
   std::uint64_t fetch(FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink);
   /// That answer is waited for no more. It comes all the same, as kLeft if it was not on its way yet. A transfer that
-  /// everybody left ends as by abandon_get().
+  /// everybody left ends at its reply, or after orphan_grace by a fence (R95).
   void leave(std::uint64_t ticket);
   /// What was written lately, for workers to tell; any thread.
   WriteMarks& writes();

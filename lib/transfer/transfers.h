@@ -26,6 +26,14 @@
 
 namespace keyferry::transfer {
 
+/// What became of a BLOB.RDMA_GET.
+struct GetResult {
+  enum class Kind : std::uint8_t { kLanded, kMissing, kRefused, kRepeat, kLost };
+  Kind kind = Kind::kLost;
+  std::string text;
+  LandedValue value;
+};
+
 /// One BLOB.RDMA_SET or BLOB.RDMA_GET on its way. Owns the Loan until it ends.
 struct Transfer {
   Op op = Op::kSet;

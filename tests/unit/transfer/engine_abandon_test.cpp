@@ -5,55 +5,53 @@
 namespace keyferry::test {
 namespace {
 
-using transfer::GetResult;
+using transfer::FetchResult;
 
 TEST(EngineAbandon, R95AGetThatNobodyWaitsForIsFencedAfterItsGraceAndItsMemoryComesBack) {
   Rig rig({Rig::lane().answer(say("")).until_closed(), Rig::lane().answer(say("$-1\r\n")).until_closed()},
           [](transfer::EngineOptions& options) { options.orphan_grace = std::chrono::milliseconds(1); });
   rig.start();
-  std::optional<GetResult> result;
-  const std::uint64_t ticket =
-      rig.engine->get("key", rig.lease(5000), rig.mail, [&](GetResult one) { result.emplace(std::move(one)); });
-  rig.engine->abandon_get(ticket);
-  rig.mail.until([&] { return result.has_value(); });
-  EXPECT_EQ(result->kind, GetResult::Kind::kLost);
+  const auto slot = rig.begin_get("key", 5000);
+  rig.fabric.wait_for_owed(1);
+  rig.engine->leave(slot->ticket);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kLeft);
   rig.until_regions("free", Rig::kRegions);
   rig.fabric.wait_for_owed(0);
   EXPECT_TRUE(rig.metric_has("keyferry_fences_total{reason=\"abandoned\"} 1"));
-  EXPECT_EQ(rig.get("other", 10).kind, GetResult::Kind::kMissing) << "a new lane takes its place";
+  EXPECT_EQ(rig.get("other", 10).kind, FetchResult::Kind::kMissing) << "a new lane takes its place";
 }
 
 TEST(EngineAbandon, AReplyWithinTheGraceEndsItWithoutAFence) {
   const std::string bytes = pattern(5000, 3);
   Rig rig(
       [&](ScriptedFabric& fabric) {
-        return std::vector<Script>{Rig::lane().answer(give(fabric, bytes)).until_closed()};
+        return std::vector<Script>{Rig::lane().answer(say("")).hold().send("$-1\r\n").serve(give(fabric, bytes))};
       },
       [](transfer::EngineOptions& options) { options.orphan_grace = std::chrono::hours(1); });
   rig.start();
-  std::optional<GetResult> result;
-  const std::uint64_t ticket =
-      rig.engine->get("key", rig.lease(bytes.size()), rig.mail, [&](GetResult one) { result.emplace(std::move(one)); });
-  rig.engine->abandon_get(ticket);
-  rig.mail.until([&] { return result.has_value(); });
-  EXPECT_EQ(result->kind, GetResult::Kind::kLanded);
-  result.reset();
+  const auto slot = rig.begin_get("key", bytes.size());
+  rig.fabric.wait_for_owed(1);
+  rig.engine->leave(slot->ticket);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kLeft);
+  EXPECT_EQ(rig.regions("in_flight"), 2U) << "the server may still write to it";
+  rig.server.go();
   rig.until_regions("free", Rig::kRegions);
   EXPECT_FALSE(rig.metric_has("keyferry_fences_total{reason=\"abandoned\"}"));
+  EXPECT_EQ(Rig::bytes_of(rig.get("key", bytes.size())), bytes) << "the lane goes on";
 }
 
 TEST(EngineAbandon, OneThatStillWaitsForALaneEndsAtOnce) {
   Rig rig({Rig::lane().answer(say("")).until_closed()},
           [](transfer::EngineOptions& options) { options.orphan_grace = std::chrono::hours(1); });
   rig.start();
-  const auto running = rig.begin_get("first", rig.lease(10));
-  std::optional<GetResult> result;
-  const std::uint64_t ticket =
-      rig.engine->get("second", rig.lease(10), rig.mail, [&](GetResult one) { result.emplace(std::move(one)); });
-  rig.engine->abandon_get(ticket);
-  rig.mail.until([&] { return result.has_value(); });
-  EXPECT_EQ(result->kind, GetResult::Kind::kRepeat);
-  EXPECT_EQ(result->text, "abandoned");
+  const auto running = rig.begin_get("first", 10);
+  rig.fabric.wait_for_owed(1);
+  const auto slot = rig.begin_get("second", 10);
+  rig.until_status([](const nlohmann::json& page) { return page["waiting"]["transfers"] == 1; });
+  rig.engine->leave(slot->ticket);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kLeft);
+  rig.until_status([](const nlohmann::json& page) { return page["waiting"]["transfers"] == 0; });
+  rig.until_regions("free", Rig::kRegions - 1);
   EXPECT_FALSE(running->has_value());
   rig.stop();
 }

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ScriptedFabric::Kind;
 using Answer = ScriptedFabric::Answer;
-using transfer::GetResult;
+using transfer::FetchResult;
 using transfer::SetResult;
 
 Script lost_lane() {
@@ -39,7 +39,7 @@ TEST(EngineCompletions, R88AnAnswerTooManyFreesNothingTwice) {
   rig.fabric.answer_twice(Kind::kCloseEndpoint);
   rig.start();
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(rig.get("key", 2 * Rig::kRegion).kind, GetResult::Kind::kLost);
+    EXPECT_EQ(rig.get("key", 2 * Rig::kRegion).kind, FetchResult::Kind::kLost);
     rig.until_regions("free", Rig::kRegions);
     // What was freed once belongs to somebody else by now.
     const std::string others = pattern(Rig::kRegions * Rig::kRegion, 11);
@@ -54,8 +54,8 @@ TEST(EngineCompletions, R88AFenceWithoutAnAnswerKeepsItsMemoryAndOnlyThat) {
   Rig rig({lost_lane(), next_lane()});
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.start();
-  EXPECT_EQ(rig.get("key", 3 * Rig::kRegion).kind, GetResult::Kind::kLost);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(rig.get("key", Rig::kRegion).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 3 * Rig::kRegion).kind, FetchResult::Kind::kLost);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(rig.get("key", Rig::kRegion).kind, FetchResult::Kind::kMissing);
   const nlohmann::json page = rig.status();
   EXPECT_EQ(page["pool"]["bytes"]["quarantined"], 3 * Rig::kRegion);
   EXPECT_GT(page["quarantine"][0]["seconds"].get<double>(), 0.0);
@@ -77,7 +77,7 @@ TEST(EngineCompletions, AnEndpointThatNeverOpensCostsItsLaneAndNoTransfer) {
   rig.fabric.release_held(Kind::kOpenEndpoint);
   rig.until_status(
       [](const nlohmann::json& page) { return page["lanes"].size() == 1 && page["lanes"][0]["state"] == "idle"; });
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   expect_base(rig);
 }
 
@@ -89,12 +89,12 @@ TEST(EngineCompletions, C2AnInsertionWithoutAnAnswerReplacesTheLaneInTime) {
   });
   rig.fabric.set_answer(Kind::kInsertPeers, Answer::kHold);
   rig.start();
-  const auto slot = rig.begin_get("key", rig.lease(10));
+  const auto slot = rig.begin_get("key", 10);
   rig.fabric.wait_for(Kind::kCloseEndpoint, 1);
   rig.fabric.set_answer(Kind::kInsertPeers, Answer::kDeliver);
   // The late answer meets a lane that is gone.
   rig.fabric.release_held(Kind::kInsertPeers);
-  EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kMissing);
   expect_base(rig);
 }
 
@@ -110,12 +110,10 @@ TEST(EngineCompletions, R88AReplyDelayedPastEverythingFindsNothingOfItsOwn) {
       }());
   rig.start();
   rig.until_regions("free", Rig::kRegions);
-  std::optional<GetResult> result;
-  const std::uint64_t ticket = rig.engine->get("key", rig.lease(2 * Rig::kRegion), rig.mail,
-                                               [&](GetResult one) { result.emplace(std::move(one)); });
+  const auto slot = rig.begin_get("key", 2 * Rig::kRegion);
   rig.fabric.wait_for_owed(1);
-  rig.engine->abandon_get(ticket);
-  rig.mail.until([&] { return result.has_value(); });
+  rig.engine->leave(slot->ticket);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kLeft);
   rig.until_regions("free", Rig::kRegions);
   const std::string others = pattern(Rig::kRegions * Rig::kRegion, 12);
   transfer::Loan loan = rig.lease_with(others);
@@ -125,7 +123,7 @@ TEST(EngineCompletions, R88AReplyDelayedPastEverythingFindsNothingOfItsOwn) {
   rig.server.wait_ended(0);
   EXPECT_EQ(Rig::bytes_of(loan), others);
   loan = {};
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   expect_base(rig);
 }
 
@@ -154,7 +152,7 @@ TEST(EngineCompletions, R90RegistrationsThatFailInTheMiddleLeaveTheRestUsableAnd
     rig.start();
     rig.until_regions("closed", 1);
     rig.until_regions("free", Rig::kRegions - 1);
-    EXPECT_EQ(rig.get("key", (Rig::kRegions - 1) * Rig::kRegion).kind, GetResult::Kind::kMissing);
+    EXPECT_EQ(rig.get("key", (Rig::kRegions - 1) * Rig::kRegion).kind, FetchResult::Kind::kMissing);
     expect_base(rig, Rig::kRegions - 1);
   }
 }
@@ -166,7 +164,7 @@ TEST(EngineCompletions, C20ADeregistrationThatFailsIsFinalCountedAndNeverTriedAg
   rig.start();
   rig.until_regions("free", Rig::kRegions);
   rig.fabric.fail_next(Kind::kDeregister, "busy", -16);
-  EXPECT_EQ(rig.get("key", Rig::kRegion).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", Rig::kRegion).kind, FetchResult::Kind::kLost);
   rig.until_regions("closed", 1);
   EXPECT_EQ(rig.status()["fabrics"][0]["close_failures"], 1);
   rig.stop();

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ScriptedFabric::Kind;
 using Answer = ScriptedFabric::Answer;
-using transfer::GetResult;
+using transfer::FetchResult;
 using transfer::SetResult;
 
 Script next_lane() {
@@ -32,8 +32,8 @@ TEST(EngineFence, R88ALostConnectionQuarantinesTheLeaseUntilTheEndpointIsClosed)
   Rig rig({Rig::lane().answer(say("")).close(), next_lane()});
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.start();
-  const GetResult result = rig.get("key", 5000);
-  EXPECT_EQ(result.kind, GetResult::Kind::kLost);
+  const FetchResult result = rig.get("key", 5000);
+  EXPECT_EQ(result.kind, FetchResult::Kind::kLost);
   EXPECT_NE(result.text.find("connection was lost"), std::string::npos) << result.text;
   const nlohmann::json page = rig.status();
   EXPECT_EQ(page["pool"]["regions"]["quarantined"], 2);
@@ -41,7 +41,7 @@ TEST(EngineFence, R88ALostConnectionQuarantinesTheLeaseUntilTheEndpointIsClosed)
   EXPECT_EQ(page["quarantine"][0]["bytes"], 8192);
   EXPECT_EQ(rig.fabric.counters().owed, 1U) << "the fabric is read until the endpoint is closed";
   // Another lane works meanwhile, and what can be leased is not the quarantined memory.
-  EXPECT_EQ(rig.get("other", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("other", 10).kind, FetchResult::Kind::kMissing);
   EXPECT_EQ(rig.regions("quarantined"), 2U);
   EXPECT_EQ(rig.fabric.release_held(Kind::kCloseEndpoint), 1U);
   rig.until_regions("free", Rig::kRegions);
@@ -54,7 +54,7 @@ TEST(EngineFence, R88ALateWriteMeetsNobodyElsesMemory) {
   Rig rig({Rig::lane().answer(say("")).close(), next_lane()});
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.start();
-  EXPECT_EQ(rig.get("key", 2 * Rig::kRegion).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", 2 * Rig::kRegion).kind, FetchResult::Kind::kLost);
   // All that can be had now belongs to somebody else and keeps its bytes whatever the server still writes.
   const std::string others = pattern((Rig::kRegions - 2) * Rig::kRegion, 5);
   const transfer::Loan loan = rig.lease_with(others);
@@ -74,20 +74,20 @@ TEST(EngineFence, WhateverIsNeitherResultNorErrorFencesAndIsLost) {
     Rig rig({Rig::lane().answer(say(reply)).until_closed(), next_lane()});
     rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
     rig.start();
-    EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kLost) << reply;
+    EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kLost) << reply;
     EXPECT_EQ(rig.regions("quarantined"), 1U) << reply;
     rig.fabric.release_held(Kind::kCloseEndpoint);
     rig.until_regions("free", Rig::kRegions);
-    EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+    EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   }
 }
 
 TEST(EngineFence, C6ALengthBeyondTheWindowFencesAndIsRepeated) {
-  Rig rig({Rig::lane().answer(say("*2\r\n:11\r\n:1\r\n")).until_closed(), next_lane()});
+  Rig rig({Rig::lane().answer(say("*2\r\n:4097\r\n:1\r\n")).until_closed(), next_lane()});
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.start();
-  const GetResult result = rig.get("key", 10);
-  EXPECT_EQ(result.kind, GetResult::Kind::kRepeat);
+  const FetchResult result = rig.get("key", 10);
+  EXPECT_EQ(result.kind, FetchResult::Kind::kRepeat);
   EXPECT_EQ(result.text, "length");
   EXPECT_EQ(rig.status()["quarantine"][0]["reason"], "length");
   rig.fabric.release_held(Kind::kCloseEndpoint);
@@ -99,7 +99,7 @@ TEST(EngineFence, AnErrorReplyThatMayOvertakeTheDmaFencesAGet) {
     Rig rig({Rig::lane().answer(say(reply)).until_closed(), next_lane()});
     rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
     rig.start();
-    EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kRepeat);
+    EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kRepeat);
     EXPECT_EQ(rig.regions("quarantined"), 1U);
     rig.fabric.release_held(Kind::kCloseEndpoint);
     rig.until_regions("free", Rig::kRegions);
@@ -157,7 +157,7 @@ TEST(EngineFence, C20AFenceThatFailsClosesTheRegionsForGood) {
   Rig rig({Rig::lane().answer(say("")).close(), next_lane()});
   rig.fabric.fail_next(Kind::kCloseEndpoint, "busy", -16);
   rig.start();
-  EXPECT_EQ(rig.get("key", 5000).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", 5000).kind, FetchResult::Kind::kLost);
   rig.until_regions("closed", 2);
   rig.fabric.wait_for_owed(0);
   EXPECT_TRUE(rig.status()["quarantine"].empty());
@@ -172,7 +172,7 @@ TEST(EngineFence, WhereDeregistrationFencesTheRegionsAreFreeOnlyWithNewRegistrat
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.fabric.set_answer(Kind::kDeregister, Answer::kHold);
   rig.start();
-  EXPECT_EQ(rig.get("key", 5000).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", 5000).kind, FetchResult::Kind::kLost);
   EXPECT_EQ(rig.fabric.count(Kind::kDeregister), 0U) << "the endpoint goes first";
   EXPECT_EQ(rig.regions("quarantined"), 2U);
   rig.fabric.set_answer(Kind::kRegister, Answer::kHold);
@@ -185,7 +185,7 @@ TEST(EngineFence, WhereDeregistrationFencesTheRegionsAreFreeOnlyWithNewRegistrat
   EXPECT_EQ(rig.regions("free"), Rig::kRegions - 2);
   rig.fabric.release_held(Kind::kRegister);
   rig.until_regions("free", Rig::kRegions);
-  EXPECT_EQ(rig.get("again", Rig::kRegions * Rig::kRegion).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("again", Rig::kRegions * Rig::kRegion).kind, FetchResult::Kind::kMissing);
   for (const NamedWindow& old : windows_of(rig.server.commands(0).back(), 2)) {
     for (const NamedWindow& fresh : windows_of(rig.server.commands(1).back(), 2)) EXPECT_NE(old.rkey, fresh.rkey);
   }
@@ -195,7 +195,7 @@ TEST(EngineFence, C20ADeregistrationThatFailsGivesUpThatRegionAlone) {
   Rig rig({Rig::lane().answer(say("")).close(), next_lane()}, {}, fenced_by_deregistration());
   rig.fabric.fail_next(Kind::kDeregister, "busy", -16);
   rig.start();
-  EXPECT_EQ(rig.get("key", 3 * Rig::kRegion).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", 3 * Rig::kRegion).kind, FetchResult::Kind::kLost);
   rig.until_regions("free", Rig::kRegions - 1);
   EXPECT_EQ(rig.regions("closed"), 1U);
 }
@@ -205,7 +205,7 @@ TEST(EngineFence, R90ARegistrationThatFailsAfterAFenceIsTriedAgain) {
   rig.start();
   rig.until_regions("free", Rig::kRegions);
   rig.fabric.fail_next(Kind::kRegister, "no memory", -12, 2);
-  EXPECT_EQ(rig.get("key", Rig::kRegion).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", Rig::kRegion).kind, FetchResult::Kind::kLost);
   rig.until_regions("free", Rig::kRegions);
   EXPECT_EQ(rig.fabric.counters().registered_bytes, Rig::kRegions * Rig::kRegion);
 }
@@ -239,14 +239,14 @@ TEST(EngineFence, ALaneThatIsFencedDoesNotStopItsNeighbour) {
       [](transfer::EngineOptions& options) { options.lanes = 2; });
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
   rig.start();
-  const auto one = rig.begin_get("one", rig.lease(10));
+  const auto one = rig.begin_get("one", 10);
   rig.fabric.wait_for_owed(1);
-  const auto two = rig.begin_get("two", rig.lease(10));
+  const auto two = rig.begin_get("two", 10);
   rig.fabric.wait_for_owed(2);
   rig.server.go(0);
-  EXPECT_EQ(rig.result_of(one).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.result_of(one).kind, FetchResult::Kind::kLost);
   rig.server.go(1);
-  EXPECT_EQ(rig.result_of(two).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.result_of(two).kind, FetchResult::Kind::kMissing);
   EXPECT_EQ(rig.regions("quarantined"), 1U);
 }
 
@@ -293,8 +293,8 @@ TEST(EngineFence, R87AnEndpointWithAFencedOnesAddressIsNotUsed) {
   RepeatingFabric repeating(inner);
   Rig rig({Rig::lane().answer(say("")).close(), next_lane()}, {}, Rig::small_traits(), {&repeating});
   rig.start();
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kLost);
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kLost);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   EXPECT_EQ(repeating.opened, 3);
   const auto hello_of = [&](std::size_t connection) {
     for (const Script::Command& command : rig.server.commands(connection)) {

@@ -7,7 +7,7 @@
 namespace keyferry::test {
 namespace {
 
-using transfer::GetResult;
+using transfer::FetchResult;
 using transfer::SetResult;
 
 Script hello_says(const std::string& reply) {
@@ -52,7 +52,7 @@ TEST(EngineHello, ARefusedServerComesBackByItself) {
   EXPECT_EQ(rig.get("key", 10).text, "server_no_fabric");
   rig.until_status([](const nlohmann::json& page) { return page["available"] == true; });
   EXPECT_EQ(rig.engine->unavailable_reason(), "");
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
 }
 
 TEST(EngineHello, C2AnUnsettledConnectionIsReplacedAndTheTransferGoesOnTheNext) {
@@ -60,7 +60,7 @@ TEST(EngineHello, C2AnUnsettledConnectionIsReplacedAndTheTransferGoesOnTheNext) 
                             "?\r\n", "*1\r\n$1\r\nxyz\r\n"}) {
     Rig rig({hello_says(reply), Rig::lane().serve(say("$-1\r\n"))}, on_demand);
     rig.start();
-    EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing) << reply;
+    EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing) << reply;
     EXPECT_EQ(rig.server.accepted(), 2U);
   }
 }
@@ -68,14 +68,14 @@ TEST(EngineHello, C2AnUnsettledConnectionIsReplacedAndTheTransferGoesOnTheNext) 
 TEST(EngineHello, C2AConnectionLostBeforeTheReplyIsReplaced) {
   Rig rig({Script().handshake().answer(say("")).close(), Rig::lane().serve(say("$-1\r\n"))}, on_demand);
   rig.start();
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
 }
 
 TEST(EngineHello, C2AddressesThatCannotBeInsertedReplaceConnectionAndEndpoint) {
   Rig rig({Rig::lane().until_closed(), Rig::lane().serve(say("$-1\r\n"))}, on_demand);
   rig.fabric.fail_next(ScriptedFabric::Kind::kInsertPeers, "refused", -22);
   rig.start();
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   EXPECT_EQ(rig.server.accepted(), 2U);
   EXPECT_EQ(rig.fabric.count(ScriptedFabric::Kind::kOpenEndpoint), 2U);
   EXPECT_EQ(rig.fabric.count(ScriptedFabric::Kind::kCloseEndpoint), 1U);
@@ -100,7 +100,7 @@ TEST(EngineHello, AHelloWithoutAReplyIsReplacedInTime) {
             options.upstream_wait = std::chrono::minutes(5);
           });
   rig.start();
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
 }
 
 TEST(EngineHello, NoLaneInTimeIsARepeat) {
@@ -109,8 +109,8 @@ TEST(EngineHello, NoLaneInTimeIsARepeat) {
     options.upstream_wait = std::chrono::milliseconds(50);
   });
   rig.start();
-  const auto one = rig.begin_get("one", rig.lease(10));
-  const auto two = rig.begin_get("two", rig.lease(10));
+  const auto one = rig.begin_get("one", 10);
+  const auto two = rig.begin_get("two", 10);
   EXPECT_EQ(rig.result_of(one).text, "no_lane");
   EXPECT_EQ(rig.result_of(two).text, "no_lane");
   rig.until_regions("free", Rig::kRegions);
@@ -142,9 +142,9 @@ TEST(EngineHello, ALaneIsMadeAgainAfterTheServerCameBack) {
   first.reset();
   rig.until_status(
       [](const nlohmann::json& page) { return page["lanes"].empty() || page["lanes"][0]["state"] != "idle"; });
-  const auto slot = rig.begin_get("key", rig.lease(10));
+  const auto slot = rig.begin_get("key", 10);
   const ScriptedServer second({Rig::lane(3).serve(say("$-1\r\n"))}, {}, port);
-  EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kMissing);
   // C11: a HELLO of its own, and the new addresses are the only ones left.
   EXPECT_EQ(rig.fabric.count(ScriptedFabric::Kind::kInsertPeers), 2U);
   rig.until_status([](const nlohmann::json& page) { return page["fabrics"][0]["endpoints"] == 1; });
@@ -165,8 +165,8 @@ TEST(EngineHello, AnOlderGenerationIsFoundByItsHelloAndSpokenTo) {
   EXPECT_TRUE(rig.engine->available());
   EXPECT_EQ(rig.status()["dialect"], "blob");
   EXPECT_EQ(rig.set("key", "value").kind, SetResult::Kind::kStored);
-  const GetResult result = rig.get("key", 5);
-  EXPECT_EQ(result.kind, GetResult::Kind::kLanded);
+  const FetchResult result = rig.get("key", 5);
+  EXPECT_EQ(result.kind, FetchResult::Kind::kValue);
   // One HELLO a connection (C2), and a SET without CRC: key, length and one window.
   EXPECT_EQ(rig.server.accepted(), 2U);
   const std::vector<Script::Command> commands = rig.server.commands(1);
@@ -187,7 +187,7 @@ TEST(EngineHello, AFabricWithoutEndpointsIsAReasonAndIsTriedAgain) {
   rig.start();
   EXPECT_EQ(rig.engine->unavailable_reason(), "no_endpoint");
   rig.until_status([](const nlohmann::json& page) { return page["available"] == true; });
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace keyferry::test {
 namespace {
 
-using transfer::GetResult;
+using transfer::FetchResult;
 using transfer::SetResult;
 
 const upstream::Identity kAnn{"ann", "secret", 0};
@@ -35,15 +35,15 @@ TEST(EngineIdentity, R54EachIdentityReadsByItsOwnLane) {
       },
       [](transfer::EngineOptions& options) { options.lanes = 3; });
   rig.start();
-  EXPECT_EQ(Rig::bytes_of(rig.get_as(kAnn, "key", anns.size()).value.loan), anns);
-  EXPECT_EQ(Rig::bytes_of(rig.get_as(kThird, "key", thirds.size()).value.loan), thirds);
-  EXPECT_EQ(Rig::bytes_of(rig.get("key", ours.size()).value.loan), ours);
+  EXPECT_EQ(Rig::bytes_of(rig.get_as(kAnn, "key", anns.size())), anns);
+  EXPECT_EQ(Rig::bytes_of(rig.get_as(kThird, "key", thirds.size())), thirds);
+  EXPECT_EQ(Rig::bytes_of(rig.get("key", ours.size())), ours);
   EXPECT_EQ(rig.server.accepted(), 3U);
   EXPECT_TRUE(has(rig.server.commands(1), {"AUTH", "ann", "secret"}));
   EXPECT_TRUE(has(rig.server.commands(2), {"SELECT", "3"}));
   EXPECT_FALSE(has(rig.server.commands(0), {"AUTH", "ann", "secret"}));
   // Each is used again.
-  EXPECT_EQ(Rig::bytes_of(rig.get_as(kAnn, "key", anns.size()).value.loan), anns);
+  EXPECT_EQ(Rig::bytes_of(rig.get_as(kAnn, "key", anns.size())), anns);
   EXPECT_EQ(rig.server.accepted(), 3U);
 }
 
@@ -51,9 +51,9 @@ TEST(EngineIdentity, TheLaneThatIsIdleLongestGivesWayToAnotherIdentity) {
   const std::string bytes = pattern(5000, 1);
   Rig rig([&](ScriptedFabric& fabric) { return std::vector<Script>{gives(fabric, bytes)}; }, two_lanes);
   rig.start();
-  EXPECT_EQ(rig.get_as(kAnn, "key", bytes.size()).kind, GetResult::Kind::kLanded);
-  EXPECT_EQ(rig.get("key", bytes.size()).kind, GetResult::Kind::kLanded);
-  EXPECT_EQ(rig.get_as(kThird, "key", bytes.size()).kind, GetResult::Kind::kLanded);
+  EXPECT_EQ(rig.get_as(kAnn, "key", bytes.size()).kind, FetchResult::Kind::kValue);
+  EXPECT_EQ(rig.get("key", bytes.size()).kind, FetchResult::Kind::kValue);
+  EXPECT_EQ(rig.get_as(kThird, "key", bytes.size()).kind, FetchResult::Kind::kValue);
   // Ann's, the second connection, was idle longest.
   rig.server.wait_ended(1);
   const nlohmann::json page = rig.until_status([](const nlohmann::json& one) { return one["lanes"].size() == 2; });
@@ -75,7 +75,7 @@ TEST(EngineIdentity, ALaneOfAnotherIdentityIsGivenUpWhenItIsIdleForLong) {
         options.lane_check = std::chrono::milliseconds(20);
       });
   rig.start();
-  EXPECT_EQ(rig.get_as(kAnn, "key", bytes.size()).kind, GetResult::Kind::kLanded);
+  EXPECT_EQ(rig.get_as(kAnn, "key", bytes.size()).kind, FetchResult::Kind::kValue);
   rig.server.wait_ended(1);
   const nlohmann::json page = rig.until_status([](const nlohmann::json& one) { return one["lanes"].size() == 1; });
   EXPECT_EQ(page["lanes"][0]["user"], "");
@@ -88,12 +88,12 @@ TEST(EngineIdentity, WhoCameFirstHasALaneMadeBeforeABusyIdentityTakesTheNext) {
                                gives(fabric, bytes)};
   });
   rig.start();
-  const auto first = rig.begin_get("first", rig.lease(5000));
+  const auto first = rig.begin_get("first", 5000);
   rig.fabric.wait_for_owed(1);
-  const auto anns = rig.begin_get("anns", rig.lease(5000), kAnn);
-  const auto second = rig.begin_get("second", rig.lease(5000));
+  const auto anns = rig.begin_get("anns", 5000, kAnn);
+  const auto second = rig.begin_get("second", 5000);
   rig.server.go(0);
-  for (const auto& slot : {first, anns, second}) EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kLanded);
+  for (const auto& slot : {first, anns, second}) EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kValue);
   EXPECT_EQ(rig.server.accepted(), 3U) << "one for each in turn";
   EXPECT_FALSE(has(rig.server.commands(0), {"BLOB.RDMA_GET", "second"}));
 }
@@ -109,7 +109,7 @@ TEST(EngineIdentity, R54WhatOneIdentityIsRefusedSaysNothingOfAnother) {
   rig.start();
   EXPECT_EQ(rig.get_as(kAnn, "key", 10).text, "noperm");
   EXPECT_TRUE(rig.engine->available());
-  EXPECT_EQ(rig.get("key", bytes.size()).kind, GetResult::Kind::kLanded);
+  EXPECT_EQ(rig.get("key", bytes.size()).kind, FetchResult::Kind::kValue);
 }
 
 TEST(EngineIdentity, AnIdentityThatMayGoOnWhereTheConfigurationsIsNotAllowedTo) {
@@ -128,7 +128,7 @@ TEST(EngineIdentity, AnIdentityThatMayGoOnWhereTheConfigurationsIsNotAllowedTo) 
   EXPECT_EQ(rig.get("key", 10).text, "noperm");
   EXPECT_EQ(rig.engine->unavailable_reason(), "noperm");
   EXPECT_EQ(rig.engine->unavailable_reason(kAnn), "");
-  EXPECT_EQ(rig.get_as(kAnn, "key", bytes.size()).kind, GetResult::Kind::kLanded);
+  EXPECT_EQ(rig.get_as(kAnn, "key", bytes.size()).kind, FetchResult::Kind::kValue);
 }
 
 TEST(EngineIdentity, APasswordThatTheServerRefusesSendsTheTransferTheOtherWayAtOnce) {
@@ -143,7 +143,7 @@ TEST(EngineIdentity, APasswordThatTheServerRefusesSendsTheTransferTheOtherWayAtO
   EXPECT_EQ(result.kind, SetResult::Kind::kRepeat);
   EXPECT_EQ(result.text, "no_lane");
   EXPECT_EQ(Rig::bytes_of(result.loan), "value");
-  EXPECT_EQ(rig.get("key", bytes.size()).kind, GetResult::Kind::kLanded);
+  EXPECT_EQ(rig.get("key", bytes.size()).kind, FetchResult::Kind::kValue);
 }
 
 }  // namespace

@@ -125,8 +125,8 @@ TEST(EngineLease, WithoutAnyRegistrationThePoolWorksAndTransfersAreRepeated) {
   rig.start();
   EXPECT_EQ(rig.engine->unavailable_reason(), "registration_failed");
   EXPECT_EQ(rig.fabric.count(Kind::kRegister), 3U) << "it gives up after a few";
-  const transfer::GetResult result = rig.get("key", Rig::kRegions * Rig::kRegion);
-  EXPECT_EQ(result.kind, transfer::GetResult::Kind::kRepeat);
+  const transfer::FetchResult result = rig.get("key", Rig::kRegions * Rig::kRegion);
+  EXPECT_EQ(result.kind, transfer::FetchResult::Kind::kRepeat);
   EXPECT_EQ(result.text, "registration_failed");
 }
 

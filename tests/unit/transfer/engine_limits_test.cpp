@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ScriptedFabric::Kind;
 using Answer = ScriptedFabric::Answer;
-using transfer::GetResult;
+using transfer::FetchResult;
 using transfer::SetResult;
 
 Script silent_lane() {
@@ -36,7 +36,7 @@ TEST(EngineLimits, C13ATransferBeyondItsDeadlineIsFencedAndItsMemoryWaitsForThat
   EXPECT_EQ(rig.regions("quarantined"), 2U);
   rig.fabric.release_held(Kind::kCloseEndpoint);
   rig.until_regions("free", Rig::kRegions);
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
 }
 
 TEST(EngineLimits, ADeadlineGrowsWithTheBytesAndNoRateMeansNone) {
@@ -62,8 +62,8 @@ TEST(EngineLimits, TheEndOfAClientFencesWhatItHasOutAndRefusesWhatWaits) {
   const auto loan_for = [&](std::uint64_t client) { return std::move(rig.try_lease(10, true, client).value()); };
   const auto out = rig.begin_set("out", loan_for(7));
   rig.fabric.wait_for_owed(1);
-  const auto waits = rig.begin_get("waits", loan_for(7));
-  const auto others = rig.begin_get("others", loan_for(8));
+  const auto waits = rig.begin_set("waits", loan_for(7));
+  const auto others = rig.begin_get("others", 10);
   std::optional<base::Result<transfer::Loan>> lease;
   rig.engine->lease(7, Rig::kRegions * Rig::kRegion, true, rig.mail,
                     [&](base::Result<transfer::Loan> result) { lease.emplace(std::move(result)); });
@@ -72,17 +72,19 @@ TEST(EngineLimits, TheEndOfAClientFencesWhatItHasOutAndRefusesWhatWaits) {
 
   rig.engine->end_client(7);
   EXPECT_EQ(rig.result_of(out).kind, SetResult::Kind::kLost);
-  const GetResult refused = rig.result_of(waits);
-  EXPECT_EQ(refused.kind, GetResult::Kind::kRefused);
-  EXPECT_TRUE(refused.text.starts_with("-ERR keyferry: ")) << refused.text;
+  {
+    const SetResult refused = rig.result_of(waits);
+    EXPECT_EQ(refused.kind, SetResult::Kind::kRefused);
+    EXPECT_TRUE(refused.text.starts_with("-ERR keyferry: ")) << refused.text;
+  }
   rig.mail.until([&] { return lease.has_value(); });
   EXPECT_EQ(lease->error().code, ECANCELED);
   EXPECT_EQ(rig.status()["quarantine"][0]["reason"], "client_ended");
-  EXPECT_EQ(rig.result_of(others).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.result_of(others).kind, FetchResult::Kind::kMissing);
   rig.fabric.release_held(Kind::kCloseEndpoint);
   rig.until_regions("free", Rig::kRegions);
   rig.engine->end_client(7);
-  EXPECT_EQ(rig.get("again", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("again", 10).kind, FetchResult::Kind::kMissing);
 }
 
 void probe_soon(transfer::EngineOptions& options) {
@@ -103,8 +105,8 @@ TEST(EngineLimits, R35ANodeThatIsSilentOnAnotherConnectionTooEndsWhatItOwes) {
     Rig rig({silent_lane(), std::move(probe), Rig::lane().serve(say("$-1\r\n"))}, probe_soon);
     rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
     rig.start();
-    const GetResult result = rig.get("key", 10);
-    EXPECT_EQ(result.kind, GetResult::Kind::kLost);
+    const FetchResult result = rig.get("key", 10);
+    EXPECT_EQ(result.kind, FetchResult::Kind::kLost);
     EXPECT_NE(result.text.find("fails its probe"), std::string::npos) << result.text;
     EXPECT_EQ(rig.status()["quarantine"][0]["reason"], "probe");
     rig.fabric.release_held(Kind::kCloseEndpoint);
@@ -119,7 +121,7 @@ TEST(EngineLimits, R35AnAnswerOfAnyKindIsLife) {
         {Rig::lane().answer(say("")).hold().send("$-1\r\n").until_closed(), Script().handshake().serve(say(answer))},
         probe_soon_and_wait);
     rig.start();
-    const auto slot = rig.begin_get("key", rig.lease(10));
+    const auto slot = rig.begin_get("key", 10);
     rig.server.wait_accepted(2);
     const auto pings = [&] {
       std::size_t count = 0;
@@ -129,7 +131,7 @@ TEST(EngineLimits, R35AnAnswerOfAnyKindIsLife) {
     while (pings() < 3) std::this_thread::yield();
     EXPECT_FALSE(slot->has_value()) << answer;
     rig.server.go();
-    EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing) << answer;
+    EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kMissing) << answer;
     // Nothing is owed any more: the probe's connection goes.
     rig.server.wait_ended(1);
   }
@@ -140,11 +142,11 @@ TEST(EngineLimits, R35AServerThatTurnsTheProbeAwayIsAlive) {
            Script().send("-ERR max number of clients reached\r\n").close()},
           probe_soon_and_wait);
   rig.start();
-  const auto slot = rig.begin_get("key", rig.lease(10));
+  const auto slot = rig.begin_get("key", 10);
   rig.server.wait_accepted(4);
   EXPECT_FALSE(slot->has_value());
   rig.server.go();
-  EXPECT_EQ(rig.result_of(slot).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.result_of(slot).kind, FetchResult::Kind::kMissing);
 }
 
 TEST(EngineLimits, R35ADeadIdleLaneIsFoundBeforeATransferMeetsIt) {
@@ -166,7 +168,7 @@ TEST(EngineLimits, R35ALaneThatAnswersItsCheckStaysAndIsNotOwedTo) {
   rig.start();
   while (rig.server.commands(0).size() < 8) std::this_thread::yield();
   EXPECT_EQ(rig.fabric.counters().owed, 0U);
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   EXPECT_EQ(rig.server.accepted(), 1U);
 }
 

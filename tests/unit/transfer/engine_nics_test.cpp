@@ -9,7 +9,7 @@ namespace {
 
 using Kind = ScriptedFabric::Kind;
 using Answer = ScriptedFabric::Answer;
-using transfer::GetResult;
+using transfer::FetchResult;
 
 /// Two domains; the rig's own fabric is the first.
 struct TwoNics {
@@ -61,14 +61,14 @@ TEST(EngineNics, LanesAreSpreadAndNameTheKeysOfTheirOwnNic) {
   nics.second.skip_ids(1000);
   nics.rig.start();
   nics.rig.until_regions("free", Rig::kRegions);
-  const auto one = nics.rig.begin_get("one", nics.rig.lease(10));
+  const auto one = nics.rig.begin_get("one", 10);
   nics.first.wait_for_owed(1);
-  const auto two = nics.rig.begin_get("two", nics.rig.lease(10));
+  const auto two = nics.rig.begin_get("two", 10);
   nics.second.wait_for_owed(1);
   nics.rig.server.go(0);
   nics.rig.server.go(1);
-  EXPECT_EQ(nics.rig.result_of(one).kind, GetResult::Kind::kMissing);
-  EXPECT_EQ(nics.rig.result_of(two).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(nics.rig.result_of(one).kind, FetchResult::Kind::kMissing);
+  EXPECT_EQ(nics.rig.result_of(two).kind, FetchResult::Kind::kMissing);
   const NamedWindow first = windows_of(nics.rig.server.commands(0).back(), 2).front();
   const NamedWindow second = windows_of(nics.rig.server.commands(1).back(), 2).front();
   EXPECT_TRUE(nics.first.window(first.rkey, first.addr, first.length));
@@ -88,17 +88,17 @@ TEST(EngineNics, R88AFenceClosesAndRenewsWithTheLanesNicAlone) {
   nics.rig.until_regions("free", Rig::kRegions);
   // One on each NIC.
   const auto loan = [&] { return std::move(nics.rig.try_lease(10, true, 1).value()); };
-  const auto one = nics.rig.begin_get("one", loan());
-  const auto two = nics.rig.begin_get("two", loan());
+  const auto one = nics.rig.begin_set("one", loan());
+  const auto two = nics.rig.begin_set("two", loan());
   nics.rig.engine->end_client(1);
-  EXPECT_EQ(nics.rig.result_of(one).kind, GetResult::Kind::kLost);
-  EXPECT_EQ(nics.rig.result_of(two).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(nics.rig.result_of(one).kind, transfer::SetResult::Kind::kLost);
+  EXPECT_EQ(nics.rig.result_of(two).kind, transfer::SetResult::Kind::kLost);
   nics.rig.until_regions("free", Rig::kRegions);
   EXPECT_EQ(nics.first.count(Kind::kDeregister), 0U) << "there the endpoint is the fence";
   EXPECT_EQ(nics.second.count(Kind::kDeregister), 1U);
   EXPECT_EQ(nics.first.counters().registrations, Rig::kRegions);
   EXPECT_EQ(nics.second.counters().registrations, Rig::kRegions);
-  EXPECT_EQ(nics.rig.get("key", Rig::kRegions * Rig::kRegion).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(nics.rig.get("key", Rig::kRegions * Rig::kRegion).kind, FetchResult::Kind::kMissing);
 }
 
 TEST(EngineNics, R90ARegionThatOneNicRefusesIsLeftOut) {
@@ -125,7 +125,7 @@ TEST(EngineNics, R74ALostQueueClosesItsLanesAndTheOtherNicGoesOn) {
   });
   EXPECT_TRUE(page["fabrics"][0]["queue_lost"]);
   EXPECT_TRUE(nics.rig.engine->available());
-  EXPECT_EQ(nics.rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(nics.rig.get("key", 10).kind, FetchResult::Kind::kMissing);
 }
 
 }  // namespace

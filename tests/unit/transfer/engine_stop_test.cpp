@@ -9,7 +9,7 @@ namespace {
 
 using Kind = ScriptedFabric::Kind;
 using Answer = ScriptedFabric::Answer;
-using transfer::GetResult;
+using transfer::FetchResult;
 using transfer::SetResult;
 
 void expect_nothing_left(const ScriptedFabric& fabric) {
@@ -37,7 +37,7 @@ TEST(EngineStop, EverythingInFlightIsAnswered) {
   rig.until_regions("free", Rig::kRegions);
   const auto busy = rig.begin_set("busy", rig.lease_with("value"), 1);
   rig.fabric.wait_for_owed(1);
-  const auto waiting_get = rig.begin_get("waiting", rig.lease(10));
+  const auto waiting_get = rig.begin_get("waiting", 10);
   const auto waiting_set = rig.begin_set("waiting", rig.lease_with("other"), 1);
   const transfer::Loan rest = rig.lease((Rig::kRegions - 3) * Rig::kRegion);
   std::optional<base::Result<transfer::Loan>> lease;
@@ -48,7 +48,7 @@ TEST(EngineStop, EverythingInFlightIsAnswered) {
 
   rig.stop();
   EXPECT_EQ(rig.result_of(busy).kind, SetResult::Kind::kLost);
-  EXPECT_EQ(rig.result_of(waiting_get).kind, GetResult::Kind::kRepeat);
+  EXPECT_EQ(rig.result_of(waiting_get).kind, FetchResult::Kind::kRepeat);
   SetResult set = rig.result_of(waiting_set);
   EXPECT_EQ(set.kind, SetResult::Kind::kRepeat);
   EXPECT_EQ(set.text, "stopping");
@@ -63,7 +63,7 @@ TEST(EngineStop, R88ItWaitsForTheFencesBeforeItDeregisters) {
   rig.start();
   rig.until_regions("free", Rig::kRegions);
   rig.fabric.set_answer(Kind::kCloseEndpoint, Answer::kHold);
-  const auto busy = rig.begin_get("busy", rig.lease(10));
+  const auto busy = rig.begin_get("busy", 10);
   rig.fabric.wait_for_owed(1);
   bool stopped = false;
   rig.engine->stop(rig.mail, [&] { stopped = true; });
@@ -73,14 +73,14 @@ TEST(EngineStop, R88ItWaitsForTheFencesBeforeItDeregisters) {
   EXPECT_FALSE(stopped);
   rig.fabric.release_held(Kind::kCloseEndpoint);
   rig.mail.until([&] { return stopped; });
-  EXPECT_EQ(rig.result_of(busy).kind, GetResult::Kind::kLost);
+  EXPECT_EQ(rig.result_of(busy).kind, FetchResult::Kind::kLost);
   expect_nothing_left(rig.fabric);
 }
 
 TEST(EngineStop, AReplyThatIsThereAlreadyWins) {
   Rig rig({Rig::lane().answer(say("$-1\r\n")).until_closed()});
   rig.start();
-  EXPECT_EQ(rig.get("key", 10).kind, GetResult::Kind::kMissing);
+  EXPECT_EQ(rig.get("key", 10).kind, FetchResult::Kind::kMissing);
   rig.stop();
   expect_nothing_left(rig.fabric);
 }
@@ -91,12 +91,12 @@ TEST(EngineStop, ItEndsWhileACommandCannotBeWritten) {
     if (early_reply) script.hold().send("$-1\r\n");
     Rig rig({script.hold().until_closed()});
     rig.start();
-    const auto busy = rig.begin_get(std::string(std::size_t{16} << 20U, 'k'), rig.lease(10));
+    const auto busy = rig.begin_get(std::string(std::size_t{16} << 20U, 'k'), 10);
     rig.fabric.wait_for_owed(1);
     if (early_reply) rig.server.go();
     rig.stop();
-    const GetResult::Kind kind = rig.result_of(busy).kind;
-    EXPECT_TRUE(kind == GetResult::Kind::kLost || (early_reply && kind == GetResult::Kind::kMissing));
+    const FetchResult::Kind kind = rig.result_of(busy).kind;
+    EXPECT_TRUE(kind == FetchResult::Kind::kLost || (early_reply && kind == FetchResult::Kind::kMissing));
     expect_nothing_left(rig.fabric);
   }
 }

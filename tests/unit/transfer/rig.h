@@ -19,6 +19,7 @@
 #include "memory/pool_memory.h"
 #include "tests/support/scripted_fabric.h"
 #include "tests/support/scripted_server.h"
+#include "transfer/checked_value.h"
 #include "transfer/engine.h"
 #include "transfer/state_machine.h"
 
@@ -221,8 +222,27 @@ class Rig {
     return bytes;
   }
 
+  static std::string bytes_of(const transfer::FetchResult& result) {
+    if (!result.value) return "no value: " + result.text;
+    std::string bytes;
+    for (const base::ConstBytes span : result.value->spans()) bytes += base::as_text(span);
+    return bytes;
+  }
+
   using SetSlot = std::shared_ptr<std::optional<transfer::SetResult>>;
-  using GetSlot = std::shared_ptr<std::optional<transfer::GetResult>>;
+  /// A GET of one client, and its answer once that is here.
+  class Asked final : public transfer::FetchSink {
+   public:
+    void fetch_leased() override {}
+    void fetched(transfer::FetchResult one) override { result_.emplace(std::move(one)); }
+    bool has_value() const { return result_.has_value(); }
+    transfer::FetchResult& operator*() { return *result_; }
+    std::uint64_t ticket = 0;
+
+   private:
+    std::optional<transfer::FetchResult> result_;
+  };
+  using GetSlot = std::shared_ptr<Asked>;
   SetSlot begin_set(const std::string& key, transfer::Loan loan, std::uint32_t crc = 0,
                     transfer::StoreExtras extras = {}, upstream::Identity identity = {}) {
     auto slot = std::make_shared<std::optional<transfer::SetResult>>();
@@ -231,11 +251,10 @@ class Rig {
         std::move(extras), std::move(identity));
     return slot;
   }
-  GetSlot begin_get(const std::string& key, transfer::Loan window, upstream::Identity identity = {}) {
-    auto slot = std::make_shared<std::optional<transfer::GetResult>>();
-    engine->get(
-        key, std::move(window), mail, [slot](transfer::GetResult result) { slot->emplace(std::move(result)); },
-        std::move(identity));
+  /// By a client of its own; the window is of whole regions.
+  GetSlot begin_get(const std::string& key, std::uint64_t length, upstream::Identity identity = {}) {
+    auto slot = std::make_shared<Asked>();
+    slot->ticket = engine->fetch({next_client_++, std::move(identity), key, length}, mail, slot);
     return slot;
   }
   template <typename Slot>
@@ -246,11 +265,9 @@ class Rig {
   transfer::SetResult set(const std::string& key, const std::string& bytes, transfer::StoreExtras extras = {}) {
     return result_of(begin_set(key, lease_with(bytes), base::crc32c(base::as_bytes(bytes)), std::move(extras)));
   }
-  transfer::GetResult get(const std::string& key, std::uint64_t window) {
-    return result_of(begin_get(key, lease(window)));
-  }
-  transfer::GetResult get_as(const upstream::Identity& identity, const std::string& key, std::uint64_t window) {
-    return result_of(begin_get(key, lease(window), identity));
+  transfer::FetchResult get(const std::string& key, std::uint64_t length) { return result_of(begin_get(key, length)); }
+  transfer::FetchResult get_as(const upstream::Identity& identity, const std::string& key, std::uint64_t length) {
+    return result_of(begin_get(key, length, identity));
   }
 
   nlohmann::json status() {
