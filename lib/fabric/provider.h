@@ -12,8 +12,8 @@ namespace keyferry::fabric {
 struct Provider {
   Info info;
   Traits traits;
-  /// The completion queue may have a wait object. Not on verbs: ofi_rxm leaves a closed endpoint in the queue's wait
-  /// set, and the next sleep reads freed memory (seen with 1.17).
+  /// The completion queue may have a wait object. Not on verbs: with one, 1.17's ofi_rxm died in fi_cq_sread after an
+  /// endpoint was closed; why is not known.
   bool can_sleep = false;
 };
 
