@@ -38,6 +38,7 @@ void LeaseBook::posted(memory::LeaseId id) {
   if (found == entries_.end()) return;
   found->second.lane = true;
   pool_.set_in_flight(found->second.lease);
+  listener_.flight_changed();
 }
 
 void LeaseBook::settled(memory::LeaseId id) {
@@ -45,6 +46,7 @@ void LeaseBook::settled(memory::LeaseId id) {
   if (found == entries_.end() || !found->second.lane) return;
   found->second.lane = false;
   pool_.settle(found->second.lease);
+  listener_.flight_changed();
   free_if_unheld(found);
 }
 

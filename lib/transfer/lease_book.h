@@ -33,6 +33,8 @@ class LeaseBook {
     /// Regions came back, or left for good: somebody who waits may be served. Never called from inside a call that has
     /// yet to change the books.
     virtual void regions_moved() = 0;
+    /// Leased regions came in flight, or are no longer: nobody can be served for it, but the metrics change.
+    virtual void flight_changed() = 0;
     /// A lease is its client's no longer: it ended, or is quarantined by no fault of the client. `bytes`: of whole
     /// regions. Once a lease; regions_moved() follows.
     virtual void not_held(memory::ClientId client, std::uint64_t bytes) = 0;

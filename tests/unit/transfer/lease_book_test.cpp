@@ -19,6 +19,7 @@ class LeaseBookTest : public testing::Test, protected LeaseBook::Listener {
   }
   std::uint64_t in(RegionState state) const { return pool.stats().regions_in(state); }
   void regions_moved() override { ++moved; }
+  void flight_changed() override { in_flight_told = in(RegionState::kInFlight); }
   void not_held(memory::ClientId client, std::uint64_t freed) override {
     EXPECT_EQ(client, memory::ClientId{1});
     given_back += freed;
@@ -29,6 +30,7 @@ class LeaseBookTest : public testing::Test, protected LeaseBook::Listener {
   memory::Pool pool{bytes, 4096};
   LeaseBook book{pool, *this};
   int moved = 0;
+  std::uint64_t in_flight_told = 0;
   std::uint64_t given_back = 0;
   std::vector<memory::RegionIndex> renewing;
 };
@@ -48,7 +50,9 @@ TEST_F(LeaseBookTest, R88ALoanThatComesBackInFlightFreesNothing) {
   book.posted(id);
   book.loan_returned(id);
   EXPECT_EQ(in(RegionState::kInFlight), 2U);
+  EXPECT_EQ(in_flight_told, 2U);
   book.settled(id);
+  EXPECT_EQ(in_flight_told, 0U);
   EXPECT_EQ(in(RegionState::kFree), 4U);
 }
 
