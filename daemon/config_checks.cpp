@@ -115,7 +115,8 @@ class Checker {
     if (item.require_auth && (!item.user.empty() || !item.user_by_uid.empty()))
       add(path + ".require_auth", "leaves user and user_by_uid without a meaning; take one of them out");
     for (const std::string& one : item.deny_commands) {
-      if (std::count(one.begin(), one.end(), ' ') > 1)
+      if (one.empty() || one.front() == ' ' || one.back() == ' ' || one.find('|') != std::string::npos ||
+          std::count(one.begin(), one.end(), ' ') > 1)
         add(path + ".deny_commands", one + " is no command, nor a command and its subcommand");
     }
   }

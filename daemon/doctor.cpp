@@ -36,6 +36,7 @@ Needs needs_of(const Options& options) {
     if (options.upstream.transport == Transport::kRdma)
       needs.rdma = options.upstream.require ? Want::kRequired : Want::kAsked;
     needs.rdma_buffer = options.upstream.rdma_buffer;
+    needs.rdma_queue = options.upstream.rdma_queue;
     needs.rdma_connections = options.limits.upstream_connections - options.transfer.lanes + options.limits.pinned_long +
                              options.limits.pinned_short;
     needs.server = HostPort{options.upstream.nodes.front().host, rdma_port(options)}.text();

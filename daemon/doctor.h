@@ -20,6 +20,8 @@ struct Needs {
   /// At most, of all kinds; each locks two buffers and its places in the queues.
   std::size_t rdma_connections = 0;
   std::uint64_t rdma_buffer = 0;
+  /// Places in each queue.
+  std::uint64_t rdma_queue = 1024;
   /// efa-direct.
   Want efa = Want::kNo;
   Want fabric = Want::kNo;

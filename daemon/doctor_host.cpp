@@ -10,9 +10,9 @@ namespace keyferry::daemon {
 
 namespace {
 
-/// What a connection over RDMA registers beside its two buffers: 1024 messages of 32 bytes each way (valkey-over-rdma
-/// spec 4).
-constexpr std::uint64_t kRdmaQueues = 2 * 1024 * 32;
+/// What a connection over RDMA registers beside its two buffers: messages of 32 bytes each way, upstream.rdma_queue of
+/// them (valkey-over-rdma spec 4).
+constexpr std::uint64_t kRdmaPlace = 2 * 32;
 
 constexpr const char* kMemlockFix =
     "systemd: LimitMEMLOCK=infinity in the unit; shell: \"* - memlock unlimited\" in /etc/security/limits.conf and a "
@@ -30,7 +30,8 @@ std::string rounded_text(std::uint64_t bytes) {
 
 Check memlock(const Snapshot& seen, const Needs& needs) {
   const bool rdma = std::ranges::any_of(seen.devices, [](const RdmaDevice& one) { return one.driver != "efa"; });
-  const std::uint64_t windows = rdma ? needs.rdma_connections * (2 * needs.rdma_buffer + kRdmaQueues) : 0;
+  const std::uint64_t windows =
+      rdma ? needs.rdma_connections * (2 * needs.rdma_buffer + needs.rdma_queue * kRdmaPlace) : 0;
   const std::uint64_t needed = needs.pool + windows;
   std::string need = "needs " + memory::size_text(needs.pool) + " for the pool";
   if (windows != 0) {

@@ -71,8 +71,11 @@ class RdmaChecks {
   }
 
   void modules() {
+    // Built into the kernel they need not be among the modules; their nodes are what counts.
+    if (find_node("rdma_cm") != nullptr &&
+        std::ranges::any_of(seen_.nodes, [](const DeviceNode& one) { return one.name.starts_with("uverbs"); }))
+      return add(Verdict::kOk, "rdma modules", "ib_uverbs, rdma_cm and rdma_ucm are there");
     std::string lacking;
-    // A kernel that has them built in shows them as well; their nodes are what counts in the end.
     for (const char* name : {"ib_uverbs", "rdma_cm", "rdma_ucm"}) {
       if (!seen_.modules.contains(name)) lacking += (lacking.empty() ? "" : " ") + std::string(name);
     }
@@ -190,6 +193,14 @@ class RdmaChecks {
         }
         found += (found.empty() ? "" : "; ") + where + " " + why;
       }
+    }
+    if (std::ranges::any_of(seen_.devices, [](const RdmaDevice& device) {
+          return !is_efa(device) && std::ranges::any_of(device.ports, [](const RdmaPort& port) {
+            return port.link_layer == "InfiniBand";
+          });
+        })) {
+      return add(Verdict::kOk, "rdma gid",
+                 way + "; on InfiniBand the connection manager finds the GID by the IPoIB interface");
     }
     add(verdict_for(needs_.rdma), "rdma gid", way + ", for which no RDMA device has a GID: " + found,
         "reach the server over the RDMA interface (its address there in upstream.nodes, or a route), or give that "

@@ -114,9 +114,19 @@ base::Result<std::string> password_from_command(const std::vector<std::string>& 
     // More than a password is read to its end and not kept.
     if (text.size() <= kLongest) text.append(bytes.data(), static_cast<std::size_t>(count));
   }
-  if (!trouble.empty()) ::kill(-child.value(), SIGKILL);
   int status = 0;
-  while (::waitpid(child.value(), &status, 0) < 0 && errno == EINTR) {
+  // It may have closed its output and live on.
+  while (trouble.empty() && ::waitpid(child.value(), &status, WNOHANG) == 0) {
+    if (stop.load() || base::Clock::steady().now() >= until) {
+      trouble = stop.load() ? "stopped" : "it closed its output and did not end";
+    } else {
+      ::poll(nullptr, 0, kPollMilliseconds);
+    }
+  }
+  if (!trouble.empty()) {
+    ::kill(-child.value(), SIGKILL);
+    while (::waitpid(child.value(), &status, 0) < 0 && errno == EINTR) {
+    }
   }
   if (!trouble.empty()) return base::Error{trouble};
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)

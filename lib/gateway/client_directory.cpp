@@ -18,15 +18,21 @@ void ClientDirectory::remove(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  by_server_id_.erase(found->second.client.server_id);
+  forget_server_id(found->second.client);
   clients_.erase(found);
+}
+
+/// Ids recur when the server was restarted: it may be another client's by now.
+void ClientDirectory::forget_server_id(const ListedClient& client) {
+  const auto found = by_server_id_.find(client.server_id);
+  if (found != by_server_id_.end() && found->second == client.facts.id) by_server_id_.erase(found);
 }
 
 void ClientDirectory::pinned(std::uint64_t id, std::uint64_t server_id) {
   const std::lock_guard lock(mutex_);
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  by_server_id_.erase(found->second.client.server_id);
+  forget_server_id(found->second.client);
   found->second.client.server_id = server_id;
   if (server_id != 0) by_server_id_[server_id] = id;
 }
@@ -51,7 +57,7 @@ bool ClientDirectory::kill(std::uint64_t id, std::function<void()> done) {
     const auto found = clients_.find(id);
     if (found == clients_.end()) return false;
     kill = std::move(found->second.kill);
-    by_server_id_.erase(found->second.client.server_id);
+    forget_server_id(found->second.client);
     clients_.erase(found);
   }
   kill(std::move(done));

@@ -56,8 +56,8 @@ struct ListedClient {
 
 /// All local clients of the gateway and, while they have one, the server's id of the connection of their own: ids that
 /// clients see are the gateway's, ids that the server knows are its connections'. Shared by all workers: each enters
-/// and removes its own clients, any reads; one lock, held for a look-up. Touched when a client comes, goes, changes its
-/// name or gets a connection of its own, never for an ordinary command.
+/// and removes its own clients, any reads; one lock, held for a look-up or a copy of the list. Touched when a client
+/// comes, goes, changes its name or gets a connection of its own, never for an ordinary command.
 class ClientDirectory {
  public:
   /// What is asked of a client, on its own thread, and then calls `done` there. Itself called from any thread.
@@ -88,6 +88,8 @@ class ClientDirectory {
     Door kill;
     Door attach;
   };
+
+  void forget_server_id(const ListedClient& client);
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Entry> clients_;

@@ -47,16 +47,17 @@ std::vector<std::string> confined_kill(std::span<const std::string_view> args, c
   if (args.size() < 4) return confined;
   bool named = false;
   for (std::size_t i = 2; i < args.size(); ++i) {
-    if (!equals_upper(args[i], "ID")) {
+    const bool spared = equals_upper(args[i], "NOT-ID");
+    if (!spared && !equals_upper(args[i], "ID")) {
       ++i;
       continue;
     }
-    named = true;
+    if (!spared) named = true;
     while (i + 1 < args.size() && id_of(args[i + 1])) {
       ++i;
       if (!dedicated) {
         confined[i] = server_id_text(args[i], directory);
-      } else if (args[i] != "0" && directory.client_of(*id_of(args[i])) == 0) {
+      } else if (!spared && args[i] != "0" && directory.client_of(*id_of(args[i])) == 0) {
         confined[i] = kNobody;
       }
     }

@@ -60,6 +60,8 @@ void ClientQuery::answer(const std::string& reply) {
   const bool filtered = args_.size() > 2;
   const resp::DecodeResult decoded = resp::decode(reply);
   const bool told = decoded.ok() && !decoded.value.is_error();
+  // What the server says as it is would show its ids, and who else is connected to it.
+  if (!decoded.ok() && !kills_) return finish("-ERR keyferry: the server's list of clients is too long\r\n");
   // A user who may kill need not be allowed to list: then what the gateway knows must do.
   if (!told && !(kills_ && filtered)) return finish(reply);
   const std::string_view server_list = told ? std::string_view(decoded.value.text) : std::string_view();
@@ -118,8 +120,10 @@ void ClientQuery::killed() {
 }
 
 void ClientQuery::finish(const std::string& bytes) {
+  over_ = true;
   const std::shared_ptr<Session> session = session_.lock();
-  if (!session || session->closed()) return;
+  // It may have lost its connection, and its replies with that, while others were being ended.
+  if (!session || session->closed() || !session->owes(tag_)) return;
   session->reply(tag_, bytes);
   session->finish_reply(tag_);
   if (ends_itself_) session->close_after_output();

@@ -24,6 +24,8 @@ class ClientQuery final : public std::enable_shared_from_this<ClientQuery> {
 
   /// `pin`: the client's own connection, ready.
   void ask(Pin& pin);
+  /// Its reply is given.
+  bool over() const { return over_; }
 
  private:
   void answer(const std::string& reply);
@@ -42,6 +44,7 @@ class ClientQuery final : public std::enable_shared_from_this<ClientQuery> {
   std::size_t count_ = 0;
   std::size_t ending_ = 0;
   bool ends_itself_ = false;
+  bool over_ = false;
 };
 
 }  // namespace keyferry::gateway

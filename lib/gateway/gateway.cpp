@@ -48,8 +48,9 @@ void Gateway::place(base::Fd socket, ClientOrigin origin, const TlsServer* tls) 
   const std::optional<PeerCredentials> peer =
       origin.transport == "unix" ? PeerCredentials::of(socket.get()) : std::nullopt;
   if (origin.transport == "unix" && !origin.rules->admits(peer.value_or(PeerCredentials{UINT32_MAX, {}}))) {
-    spdlog::warn("a process of user id {} was turned away: it is not in this listener's allow_uids or allow_gids",
-                 peer ? std::to_string(peer->uid) : "(unknown)");
+    // Counted; a line for each would be a way to fill the log.
+    spdlog::debug("a process of user id {} was turned away: it is not in this listener's allow_uids or allow_gids",
+                  peer ? std::to_string(peer->uid) : "(unknown)");
     return turn_away(std::move(socket), "peer", "NOPERM keyferry: your user may not use this socket", tls);
   }
   origin.identity = origin.rules->identity_of(peer);

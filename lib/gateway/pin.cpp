@@ -86,14 +86,20 @@ bool Pin::room() const {
   return out_.size() < kMostOut;
 }
 
+bool Pin::owes(PinEffect effect) const {
+  return std::any_of(owed_.begin(), owed_.end(), [&](const Sent& sent) { return sent.plan.effect == effect; });
+}
+
 bool Pin::blocked() const {
-  return std::any_of(owed_.begin(), owed_.end(),
-                     [](const Sent& sent) { return sent.plan.effect == PinEffect::kBlocking; });
+  return !owed_.empty() && owed_.front().plan.effect == PinEffect::kBlocking;
+}
+
+bool Pin::may_be_in_transaction() const {
+  return in_multi_ || owes(PinEffect::kMulti);
 }
 
 bool Pin::greets() const {
-  return std::any_of(owed_.begin(), owed_.end(),
-                     [](const Sent& sent) { return sent.plan.effect == PinEffect::kGreets; });
+  return owes(PinEffect::kGreets);
 }
 
 bool Pin::must_be_raw() const {
@@ -308,7 +314,7 @@ void Pin::follow(PinPlan& plan) {
 /// The server ended the connection. A client whose state was in it ends with it, as it would directly; else what is
 /// owed is answered and the client lives on.
 void Pin::lost(std::string reason) {
-  const bool bound = in_multi_ || watching_ || kept_ || blocked();
+  const bool bound = in_multi_ || watching_ || kept_ || owes(PinEffect::kBlocking);
   const auto owed = std::exchange(owed_, {});
   close();
   if (session_.closed()) return;
@@ -324,7 +330,7 @@ void Pin::lost(std::string reason) {
 }
 
 bool Pin::releasable() const {
-  return state_ == State::kReady && settled() && !in_multi_ && !watching_ && !kept_ && push_.empty() && held_.empty();
+  return state_ == State::kReady && settled() && !in_multi_ && !watching_ && !kept_;
 }
 
 void Pin::release() {

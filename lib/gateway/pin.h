@@ -95,9 +95,12 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool must_be_raw() const;
   /// Replies that have not come.
   std::size_t owed() const { return owed_.size(); }
+  /// What the server answers next is a blocking command.
   bool blocked() const;
   /// What follows is known when owed() is 0, and a guess before.
   bool in_transaction() const { return in_multi_; }
+  /// True as well while MULTI's reply has not come: a command of the gateway's own would be queued then.
+  bool may_be_in_transaction() const;
   /// The client keeps it until RESET or its end.
   bool kept() const { return kept_; }
   void keep() { kept_ = true; }
@@ -108,8 +111,10 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   /// Reading waits for the client to take what it was sent.
   bool paused() const { return paused_; }
 
-  /// Nothing is owed and nothing is being written.
-  bool settled() const { return owed_.empty() && !write_busy_ && out_.empty(); }
+  /// Nothing is owed, nothing is being written and no read is under way: the connection can be given away.
+  bool settled() const {
+    return owed_.empty() && !write_busy_ && out_.empty() && !read_busy_ && push_.empty() && held_.empty();
+  }
   /// Nothing is owed and nothing binds it to this client.
   bool releasable() const;
   /// The connection goes back to its pool.
@@ -140,6 +145,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void take_bytes(std::string_view bytes);
   bool deliver(std::string_view piece, bool last);
   void take_push();
+  bool owes(PinEffect effect) const;
   bool holds_reply() const;
   void deliver_whole();
   std::string executed(std::string reply);

@@ -49,7 +49,8 @@ std::size_t RawPipe::carried() {
   std::size_t count = 0;
   for (;;) {
     const std::string_view rest = session_.input().substr(count);
-    const Event event = parser.parse(rest);
+    Event event = parser.parse(rest);
+    while (event == Event::kBody && !parser.must_stream()) event = parser.parse(rest);
     if (event == Event::kNeedMore && rest.size() < kMostChecked) return count;
     const bool whole = event == Event::kCommand || event == Event::kSkip;
     // The server's RESET would make another user of this client than it may be here.

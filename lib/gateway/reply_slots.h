@@ -53,6 +53,7 @@ class ReplySlots {
   void finish(SlotTag tag);
 
   bool is_oldest(SlotTag tag) const { return tag == first_; }
+  bool is_open(SlotTag tag) const { return tag - first_ < slots_.size(); }
   /// Replies that are not complete or wait behind one that isn't.
   std::size_t open_count() const { return slots_.size(); }
   /// Bytes waiting in slots.

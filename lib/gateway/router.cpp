@@ -9,6 +9,7 @@
 #include "gateway/blob_set.h"
 #include "gateway/bulk_exchange.h"
 #include "gateway/client_ids.h"
+#include "gateway/client_query.h"
 #include "gateway/drop_input.h"
 #include "gateway/local_commands.h"
 #include "gateway/login_exchange.h"
@@ -44,6 +45,7 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
     return false;
   }
   session_.began(row);
+  if (query_waits()) return false;
   if (route == Route::kRdma) {
     refuse(kRdmaRefusal);
     session_.end_command(raw.size());
@@ -54,6 +56,13 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
   if (pin_) return dispatch_pinned(route, args, raw);
   if (!dedicated_ && route == Route::kIdentity && !equals_upper(args[0], "SELECT")) return start_login(args, raw);
   return dedicated_ ? want_pin(Pin::Kind::kLong) : dispatch_shared(route, args, raw);
+}
+
+/// What comes behind CLIENT KILL must not find its victims alive.
+bool Router::query_waits() {
+  if (query_ && !query_->over()) return true;
+  query_.reset();
+  return false;
 }
 
 /// Of a client that has to log in first, in the server's words.
@@ -126,6 +135,8 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
       return forward(args, raw);
     case Route::kLocal: {
       if (equals_upper(args[0], "HELLO")) return greet(args, raw.size());
+      // What is under way runs to its end as whoever sent it (R54).
+      if (equals_upper(args[0], "RESET") && !operations_.empty()) return false;
       const SlotTag tag = session_.open_reply(CommandClass::kLocal);
       run_local(session_, args, tag);
       session_.tell_directory();
@@ -271,6 +282,7 @@ bool Router::take_body() {
     session_.close("it sent a line of HTTP");
     return false;
   }
+  if (query_waits()) return false;
   if (route == Route::kRdma) {
     refuse_large(kRdmaRefusal);
     return true;

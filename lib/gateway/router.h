@@ -20,6 +20,7 @@
 
 namespace keyferry::gateway {
 
+class ClientQuery;
 class Session;
 
 /// Which way each command of one client goes, and when it may start: program order (design: Session). Ordinary commands
@@ -90,6 +91,7 @@ class Router final : public upstream::ReplySink {
     std::string reply;
   };
 
+  bool query_waits();
   bool dispatch_stranger(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool refuse_denied(std::span<const std::string_view> args, std::string_view raw);
   std::string denial(std::span<const std::string_view> args);
@@ -146,6 +148,8 @@ class Router final : public upstream::ReplySink {
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;
   std::shared_ptr<Pin> pin_;
+  /// CLIENT LIST, INFO or KILL under way, or over.
+  std::shared_ptr<ClientQuery> query_;
   /// Of attach().
   std::vector<std::function<void()>> attaching_;
   /// The client that this one's redirection waits for to be attached, and the one that had its chance; 0: none.

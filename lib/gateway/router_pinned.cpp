@@ -68,12 +68,14 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       send_pinned(route, args, raw);
       break;
     case Route::kLocal:
-      if (session_.has_own_login() && equals_upper(args[0], "RESET")) return reset_here(raw);
+      if (session_.has_own_login() && args.size() == 1 && equals_upper(args[0], "RESET")) return reset_here(raw);
       if (!dedicated_) return answered && local_while_pinned(args, raw);
       send_pinned(route, args, raw);
       break;
     case Route::kClients:
-      if (!dedicated_ && !pin_->in_transaction()) return answered && dispatch_clients(args, raw);
+      if (!dedicated_ && !answered) return false;
+      if (!dedicated_ && (!pin_->in_transaction() || equals_upper(args[1], "UNBLOCK")))
+        return dispatch_clients(args, raw);
       if (equals_upper(args[1], "KILL")) {
         send_words(confined_kill(args, worker_.directory, dedicated_), CommandClass::kPinned, {});
       } else {
@@ -97,7 +99,8 @@ bool Router::dispatch_clients(std::span<const std::string_view> args, std::strin
     if (words.size() > 2) words[2] = server_id_text(args[2], worker_.directory);
     send_words(words, CommandClass::kPinned, {});
   } else {
-    std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args)->ask(*pin_);
+    query_ = std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args);
+    query_->ask(*pin_);
   }
   session_.end_command(raw.size());
   return true;
@@ -134,7 +137,7 @@ bool Router::promote_or_refuse(Route route) {
 void Router::keep_pin() {
   if (pin_->kept()) return;
   pin_->keep();
-  if (!dedicated_ && !pin_->in_transaction()) name_pin();
+  if (!dedicated_ && !pin_->may_be_in_transaction()) name_pin();
 }
 
 void Router::name_pin() {
@@ -164,7 +167,8 @@ void Router::send_pinned(Route route, std::span<const std::string_view> args, st
   PinPlan todo = plan(route, args);
   // The server waits for what was written before this connection's previous command, by whomever: all that this client
   // wrote is among it.
-  if (args[0].size() >= 4 && equals_upper(args[0].substr(0, 4), "WAIT") && !dedicated_ && !pin_->in_transaction())
+  if (args[0].size() >= 4 && equals_upper(args[0].substr(0, 4), "WAIT") && !dedicated_ &&
+      !pin_->may_be_in_transaction())
     tell_pin(std::array<std::string_view, 1>{"PING"});
   const CommandClass command_class = route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned;
   if (const auto place = dedicated_ ? std::nullopt : redirect_place(args)) {
@@ -214,7 +218,7 @@ void Router::advance_attach() {
   if (pin_->state() == Pin::State::kWaiting || pin_->control()) return;
   if (pin_->state() == Pin::State::kFailed) {
     pin_.reset();
-  } else if (pin_->promote()) {
+  } else if (pin_->state() == Pin::State::kReady && pin_->promote()) {
     keep_pin();
   }
   for (const auto& one : std::exchange(attaching_, {})) one();
@@ -245,6 +249,8 @@ bool Router::release_pin() {
 }
 
 void Router::pin_lost() {
+  // What was asked by it is answered.
+  query_.reset();
   pin_.reset();
   session_.process();
 }
@@ -378,6 +384,11 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
   bool failed = false;
   if (!pin_ready(failed) || pin_->greets()) return false;
   if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
+  // Its ids have to be looked at (R7).
+  if (route == Route::kClients) {
+    refuse_large("ERR keyferry: an argument of this command is too long");
+    return true;
+  }
   if (route == Route::kBlobSet || route == Route::kRaw || route == Route::kLocal) {
     if (pin_->owed() != 0) return false;
   }

@@ -150,6 +150,8 @@ void Session::read_more() {
 }
 
 void Session::start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data) {
+  // A stream tells its end once: a second read would wait for what never comes.
+  if (input_ended_) return worker_.loop.post([self = shared_from_this()] { self->close("closed by the client"); });
   reading_ = true;
   stream_->async_read(buffers, [self = shared_from_this(), on_data = std::move(on_data)](std::error_code error,
                                                                                          std::size_t bytes) mutable {
@@ -173,14 +175,14 @@ void Session::on_end_of_input() {
   input_ended_ = true;
   // As the server does: who closes while a command holds more than a place in a queue has given it up. Plain replies
   // are still delivered, for scripts that send, close their side and read.
-  if (router_.has_operations() || router_.blocked()) return close("closed by the client");
+  if (router_.has_operations() || (router_.blocked() && output_.empty())) return close("closed by the client");
   process();
 }
 
 /// The client has closed its side and all that it asked for is answered and taken.
 void Session::close_if_over() {
   if (input_ended_ && slots_.open_count() == 0 && !router_.has_operations() && !router_.waits_for_pin() &&
-      output_.empty())
+      output_.empty() && (input_.size() == 0 || needs_more_ || closing_))
     close("closed by the client");
 }
 
@@ -220,6 +222,7 @@ bool Session::take_command() {
   const std::string_view input = input_.view();
   Event event = parser_.parse(input);
   while (event == Event::kBody && reads_whole()) event = parser_.parse(input);
+  needs_more_ = event == Event::kNeedMore;
   switch (event) {
     case Event::kNeedMore:
       make_room();
@@ -460,9 +463,9 @@ void Session::close(std::string_view reason) {
 
 void Session::tick(base::TimePoint now) {
   if (closed_) return;
-  // It closed its side before its blocking command went to the server, or before its input was given away: an element
-  // that was there is still delivered, but nothing would ever tell that nobody waits for a later one.
-  const bool left = input_ended_ && (router_.blocked() || input_owner_ != nullptr);
+  // It closed its side before its blocking command went to the server: an element that was there is still delivered,
+  // but nothing would ever tell that nobody waits for a later one.
+  const bool left = input_ended_ && router_.blocked();
   if (std::exchange(left_waiting_, left) && left) return close("closed by the client");
   const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for =

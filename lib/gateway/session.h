@@ -80,7 +80,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   /// As it was when it came, as far as that is the gateway's to say (RESET).
   void forget_login();
   /// What it was when it came is known here alone: the server's RESET would make another of it.
-  bool has_own_login() const { return must_log_in_at_first() || !origin_.identity.user.empty(); }
+  bool has_own_login() const {
+    return worker_.configured_login || must_log_in_at_first() || !origin_.identity.user.empty();
+  }
   bool has_operations() const { return router_.has_operations(); }
   /// Replies of this client wait to be taken by it.
   bool has_undelivered() const { return !output_.empty(); }
@@ -91,6 +93,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void reply_error(SlotTag tag, std::string_view text);
   void reply_value(SlotTag tag, transfer::SharedValue value);
   bool retract_reply(SlotTag tag) { return slots_.retract(tag); }
+  bool owes(SlotTag tag) const { return slots_.is_open(tag); }
   void finish_reply(SlotTag tag);
   /// It has become clear what the command is.
   void classify(SlotTag tag, CommandClass command_class) { slots_.classify(tag, command_class); }
@@ -201,6 +204,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool flush_scheduled_ = false;
   bool processing_ = false;
   bool input_ended_ = false;
+  /// What lies in the input is no whole command.
+  bool needs_more_ = false;
   bool left_waiting_ = false;  // at the last tick: its input had ended, and something waited that only it could end
   bool closing_ = false;
   bool closed_ = false;

@@ -216,6 +216,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       connections_pinned_idle_(
           metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
                                {options_.gateway.node, options_.gateway.transport, "pinned_idle"})) {
+  context_.configured_login = connect_.credentials || !connect_.password.empty();
   loop_.post([this] { start(); });
   thread_ = std::thread([this] {
     stay_on(cpus_of(options_, index_));
@@ -278,7 +279,7 @@ void Worker::tick() {
   connections_connecting_.set(static_cast<double>(counts.connecting));
   connections_bulk_.set(static_cast<double>(bulk_.in_use() + bulk_.idle()));
   channels_.trim(now);
-  for (upstream::LendingPool* pool : {&pinned_short_, &pinned_long_}) pool->trim(now);
+  for (upstream::LendingPool* pool : {&bulk_, &pinned_short_, &pinned_long_}) pool->trim(now);
   connections_pinned_.set(static_cast<double>(pinned_short_.in_use() + pinned_long_.in_use()));
   connections_pinned_idle_.set(static_cast<double>(pinned_short_.idle() + pinned_long_.idle()));
   if (drained_ && sessions_.empty()) {

@@ -77,6 +77,8 @@ struct WorkerContext {
   WorkerMetrics& metrics;
   /// As HELLO tells it; what the node said last, empty before it was reached.
   std::string server_version;
+  /// Connections log in as the configuration says.
+  bool configured_login = false;
   /// The server wants a password of whoever connects, and none is configured: clients that come now must log in.
   bool login_needed = false;
   /// Bytes queued for all clients of this worker (limits.total_buffer).

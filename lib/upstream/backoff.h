@@ -20,6 +20,10 @@ class Backoff {
   /// A dial failed at `when`. Failures of dials that were under way together count once.
   void failed(base::TimePoint when);
   void succeeded() { failures_ = 0; }
+  /// It was well at `when`; dials may have failed since.
+  void succeeded_at(base::TimePoint when) {
+    if (when >= last_) failures_ = 0;
+  }
   bool failing() const { return failures_ > 0; }
   /// Dials have failed for `least` and one did lately: the node is taken for down. Without a recent attempt nothing is
   /// known, and nobody is turned away for it (R42, R128).

@@ -16,6 +16,7 @@ struct ChannelPool::Impl {
         most(std::max<std::size_t>(connections, 1)),
         limit(std::move(its_limit)),
         backoff(options.timeout / 2),
+        login_backoff(options.timeout / 2),
         silence(its_loop, options) {}
 
   using Channels = std::vector<std::shared_ptr<Channel>>;
@@ -85,17 +86,23 @@ struct ChannelPool::Impl {
 
   // Lets go of channels that take nothing new. One that never came up, or fell over soon after it did, is a failed
   // dial: a server that accepts and dies is not dialled in a tight loop.
-  void sweep(Channels& of, bool own_fault) {
+  void sweep(Channels& of, const Identity& identity) {
+    // What one identity is refused (a password that was changed, say) holds off nobody else.
+    const bool own_fault = !identity.is_default();
     const bool by_rdma = options.rdma && options.rdma->route->well();
     const bool not_by_rdma = options.rdma && options.rdma->route->faulty();
     for (std::shared_ptr<Channel>& channel : of) {
       const bool has_rdma = channel->carrier() == Carrier::kRdma;
       if (channel->connected() && (has_rdma ? not_by_rdma : by_rdma)) channel->retire();
+      // Told here too: who keeps a channel does not pick for as long as it lives.
+      if (channel->lived(Backoff::kLongest))
+        was_well(identity, channel->dead() ? channel->died_at() : base::Clock::steady().now());
       if (channel->accepts()) continue;
       if (!own_fault && channel->dead() && channel->failure() != EAGAIN && !channel->retired() &&
           !channel->lived(Backoff::kLongest)) {
-        backoff.failed(channel->died_at());
-        last_failure = channel->loss();
+        const bool refused = channel->failure() == kLoginRefused || channel->failure() == kLoginNeeded;
+        (refused ? login_backoff : backoff).failed(channel->died_at());
+        (refused ? last_refusal : last_failure) = channel->loss();
       }
       if (channel->retired() && !channel->dead()) leaving.push_back(channel);
       channel.reset();
@@ -111,15 +118,13 @@ struct ChannelPool::Impl {
     Slots& slot = slots_of(identity, protocol);
     slot.used = base::Clock::steady().now();
     Channels& of = slot.channels;
-    // What one identity is refused (a password that was changed, say) holds off nobody else.
-    sweep(of, !identity.is_default());
-    if (std::any_of(of.begin(), of.end(), [](const auto& channel) { return channel->lived(Backoff::kLongest); }))
-      backoff.succeeded();
+    sweep(of, identity);
     const auto weight = [&](const auto& channel) { return std::pair(channel->late(slot.used), channel->pending()); };
     const auto least =
         std::min_element(of.begin(), of.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
     // While dials fail, one at a time is enough to find out when that ends.
-    const bool more = of.empty() || (!backoff.failing() && of.size() < most && (*least)->pending() > 0 &&
+    const bool failing = backoff.failing() || (identity.is_default() && login_backoff.failing());
+    const bool more = of.empty() || (!failing && of.size() < most && (*least)->pending() > 0 &&
                                      (!limit.room || total() < limit.room()));
     if (!more) return *least;
     if (!has_room(&slot)) {
@@ -127,12 +132,20 @@ struct ChannelPool::Impl {
           loop, options.with(identity, protocol),
           options.address.text() + ": no connection came free in time, see limits.upstream_connections"));
     }
+    base::Duration wait = backoff.wait(slot.used);
+    if (identity.is_default()) wait = std::max(wait, login_backoff.wait(slot.used));
     return of.emplace_back(
-        std::make_shared<Channel>(loop, options.with(identity, protocol), backoff.wait(slot.used), down(slot.used)));
+        std::make_shared<Channel>(loop, options.with(identity, protocol), wait, down(identity, slot.used)));
+  }
+
+  void was_well(const Identity& identity, base::TimePoint when) {
+    backoff.succeeded_at(when);
+    if (identity.is_default()) login_backoff.succeeded_at(when);
   }
 
   // Empty while the node is not taken for down: commands wait for a connection then.
-  std::string down(base::TimePoint now) const {
+  std::string down(const Identity& identity, base::TimePoint now) const {
+    if (identity.is_default() && login_backoff.down(now, options.timeout)) return last_refusal;
     if (!backoff.down(now, options.timeout)) return {};
     return last_failure + " (not reached for " +
            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(options.timeout).count()) +
@@ -153,6 +166,9 @@ struct ChannelPool::Impl {
   std::string last_failure;
   SharedLimit limit;
   Backoff backoff;
+  // Of the configured identity, refused by a server that is well: no matter of other identities (R54).
+  Backoff login_backoff;
+  std::string last_refusal;
   SilenceCheck silence;
   std::vector<Slots> slots;
   std::vector<std::weak_ptr<Channel>> leaving;

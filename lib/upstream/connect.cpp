@@ -12,7 +12,7 @@ namespace {
 
 std::string in_seconds(base::Duration duration) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%g s", base::seconds(duration));
+  std::snprintf(text, sizeof(text), "%.3g s", base::seconds(duration));
   return text;
 }
 
@@ -174,7 +174,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   // A server that turned us away (a wrong password, say) has answered by RDMA; a name without an address says nothing.
   void note_rdma(const base::Result<std::unique_ptr<Connection>>& result) {
     RdmaRoute& route = *options_.rdma->route;
-    if (result || result.error().code == kTurnedAway) return route.succeeded();
+    const int code = result ? 0 : result.error().code;
+    if (result || code == kTurnedAway || code == kLoginRefused || code == kLoginNeeded) return route.succeeded();
     if (options_.only_rdma || route.strict() || result.error().code != kNotResolved)
       route.failed(result.error().message, base::Clock::steady().now());
   }

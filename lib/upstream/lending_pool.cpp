@@ -214,7 +214,11 @@ void LendingPool::Impl::dialled(const Key& key, base::Result<std::unique_ptr<Con
     return serve();
   }
   // What one identity is refused (a password that was changed, say) holds off nobody else.
-  const bool own_fault = !key.identity.is_default();
+  const int code = result.error().code;
+  const bool refused = code == kLoginRefused || code == kLoginNeeded;
+  const bool own_fault = refused || !key.identity.is_default();
+  // The server was there.
+  if (refused) backoff.succeeded();
   if (!own_fault) backoff.failed(base::Clock::steady().now());
   last_error = result.error().message;
   const bool hopeless = !own_fault && lent + idle.size() + under_way() == 0;
@@ -260,6 +264,8 @@ void LendingPool::Impl::read_reset(std::shared_ptr<Cleaning> cleaning) {
 
 void LendingPool::Impl::trim(base::TimePoint now) {
   std::erase_if(idle, [&](const Idle& entry) { return now - entry.since >= kIdle; });
+  // Where the limit is shared, room may have come elsewhere.
+  if (!waiting.empty()) serve_later();
 }
 
 void LendingPool::Impl::put_idle(std::unique_ptr<Connection> connection) {

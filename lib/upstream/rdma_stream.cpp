@@ -206,7 +206,12 @@ void RdmaConnection::on_event(const RdmaLink::Event& event) {
     case Kind::kDisconnected:
       if (dialling()) return fail_dial("closed by the server before it announced a buffer (maxclients reached?)", 0);
       // What came before the end is in the queue still.
-      on_completions();
+      if (spinning_) {
+        // on_completions() would leave it to the next turn of the loop.
+        static_cast<void>(drain());
+      } else {
+        on_completions();
+      }
       return end(closed_by_server());
     case Kind::kGone:
     case Kind::kFailed:

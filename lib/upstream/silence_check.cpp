@@ -1,5 +1,6 @@
 #include "upstream/silence_check.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,13 +50,18 @@ struct SilenceCheck::Impl : std::enable_shared_from_this<Impl> {
   ConnectOptions options;
   base::Duration silent;
 
-  // The channel that is asked after, since when, and the one that was found stuck last time, with the silence that it
-  // was found in.
+  bool found_stuck_before(const std::shared_ptr<Channel>& channel);
+
+  // The channel that is asked after, and since when.
   std::weak_ptr<Channel> asked_after;
   base::TimePoint asked_at{};
   bool asking = false;
-  std::weak_ptr<Channel> stuck;
-  std::optional<base::TimePoint> stuck_since;
+  // Those that were found stuck, each with the silence that it was found in.
+  struct Stuck {
+    std::weak_ptr<Channel> channel;
+    std::optional<base::TimePoint> since;
+  };
+  std::vector<Stuck> stuck;
   // Handlers of an earlier question find another number.
   std::uint64_t turn = 0;
   std::unique_ptr<Connection> connection;
@@ -108,13 +114,22 @@ void SilenceCheck::Impl::judged(SilenceVerdict verdict) {
     if (verdict == SilenceVerdict::kGone) {
       channel->give_up("connection lost: the server does not know it any more");
     } else if (verdict == SilenceVerdict::kStuck) {
-      if (stuck.lock() == channel && stuck_since == channel->silent_since())
+      if (found_stuck_before(channel)) {
         channel->give_up("connection lost: silent, while the server answers on another one");
-      stuck = channel;
-      stuck_since = channel->silent_since();
+      } else {
+        stuck.push_back({channel, channel->silent_since()});
+      }
     }
   }
   end();
+}
+
+bool SilenceCheck::Impl::found_stuck_before(const std::shared_ptr<Channel>& channel) {
+  std::erase_if(stuck, [](const Stuck& one) {
+    const auto alive = one.channel.lock();
+    return !alive || alive->silent_since() != one.since;
+  });
+  return std::any_of(stuck.begin(), stuck.end(), [&](const Stuck& one) { return one.channel.lock() == channel; });
 }
 
 void SilenceCheck::Impl::end() {
@@ -142,9 +157,13 @@ void SilenceCheck::look(const std::vector<std::shared_ptr<Channel>>& channels, b
   }
   // One is asked after once in `silent`, whatever came of it.
   if (impl.asking || now - impl.asked_at < impl.silent) return;
+  // Another one than last time, if there is: one that is held on purpose must not hide a dead one.
+  const auto last = impl.asked_after.lock();
+  std::shared_ptr<Channel> next;
   for (const auto& channel : channels) {
-    if (impl.is_silent(*channel, now)) return impl.begin(channel, now);
+    if (impl.is_silent(*channel, now) && (next == nullptr || next == last)) next = channel;
   }
+  if (next != nullptr) impl.begin(next, now);
 }
 
 }  // namespace keyferry::upstream

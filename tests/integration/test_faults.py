@@ -128,16 +128,16 @@ def test_a_value_that_is_replaced_by_a_larger_one_between_two_gets_comes_right(s
 
 
 def test_client_kill_ends_the_transfer_of_its_client_by_a_fence(stack):
-    """At once, not after orphan_grace as that of a client that went away by itself."""
+    """A SET that was received whole would run to its end had the client gone by itself."""
     store(stack, "victim", OLD)
 
     def ended():
         return stack.metrics().total("fences_total", reason="client_ended")
 
     before = ended()
-    with stack.wire() as victim, stack.wire() as killer, armed(stack, "delay-before-reply", "3000", on=GET):
+    with stack.wire() as victim, stack.wire() as killer, armed(stack, "delay-before-reply", "3000", on=SET):
         number = victim.call("CLIENT", "ID")
-        victim.send("BLOB.TCP_GET", "victim")
+        victim.send_value("BLOB.TCP_SET", "victim", NEW)
         wait_until(lambda: stack.pool_bytes().get("in_flight", 0) > 0, "the transfer under way", stack.log)
         assert killer.call("CLIENT", "KILL", "ID", number) == 1
         wait_until(lambda: ended() == before + 1, "a fence for the client that was killed", stack.log)
@@ -145,6 +145,7 @@ def test_client_kill_ends_the_transfer_of_its_client_by_a_fence(stack):
             victim.reply()
     with stack.wire() as wire:
         works_again(stack, wire)
+    assert stored(stack, "victim", OLD, NEW) is not None
 
 
 @pytest.mark.parametrize(("op", "command"), [("get", GET), ("set", SET)])

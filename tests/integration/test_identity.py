@@ -4,7 +4,7 @@ import json
 
 import pytest
 from ways import KIB, MIB, Travelled, reasons
-from wire import Pattern
+from wire import Pattern, request
 
 pytestmark = pytest.mark.stack(config={"transfer": {"lanes": 3, "offload": ["off:"]}, "pool": {"size": "64MiB", "region": "1MiB"}, "limits": {"value_max": "32MiB"}})
 
@@ -53,6 +53,15 @@ def test_R54_a_users_large_values_travel_by_its_own_lanes_and_with_its_own_right
         assert stored(ann, "elsewhere", value).startswith("NOPERM")
         other.send("BLOB.TCP_GET", "elsewhere")
         assert other.expect_value(value) is None
+    stack.wait_quiet()
+
+
+def test_R54_a_reset_behind_a_large_command_makes_nobody_else_of_it(stack):
+    with stack.wire() as other, signed_in(stack, "ann", "secret") as ann:
+        assert stored(other, "not:hers", Pattern(LARGE, 4)) == b"OK"
+        ann.raw(request("BLOB.TCP_GET", "not:hers") + request("RESET"))
+        assert ann.reply().startswith("NOPERM")
+        assert ann.reply() == b"RESET"
     stack.wait_quiet()
 
 

@@ -1,6 +1,7 @@
 """Commands whose state lives in their connection: transactions, blocking, subscriptions, databases, users (R13-R17, R21-R23, R27, R54)."""
 
 import os
+import socket
 import tempfile
 import threading
 
@@ -107,6 +108,25 @@ def test_R10_replies_are_silenced_at_their_exact_place(clients):
     one.raw(request("SET", "k", 1) + request("CLIENT", "REPLY", "SKIP") + request("INCR", "k") + request("CLIENT", "REPLY", "OFF")
             + request("INCR", "k") + request("CLIENT", "REPLY", "ON") + request("GET", "k"))
     assert replies(one, 3) == [b"OK", b"OK", b"3"]
+
+
+def test_nothing_of_the_gateways_own_is_queued_in_a_pipelined_transaction(clients):
+    one = clients()
+    assert one.call("CLIENT", "SETNAME", "named") == b"OK"
+    one.raw(request("MULTI") + request("SET", "a", 1) + request("WAIT", 0, 0) + request("EXEC"))
+    assert replies(one, 4) == [b"OK", b"QUEUED", b"QUEUED", [b"OK", 0]]
+    one.raw(request("MULTI") + request("CLIENT", "TRACKING", "ON") + request("EXEC"))
+    assert replies(one, 3) == [b"OK", b"QUEUED", [b"OK"]]
+
+
+def test_a_client_that_closes_its_side_behind_a_blocking_command_gets_what_came_before(clients, stack):
+    for _ in range(5):
+        one = clients()
+        one.raw(request("EVAL", "local n = 0 for i = 1, 300000 do n = n + i end return 7", 0) + request("BLPOP", "nothing", 0))
+        one.socket.shutdown(socket.SHUT_WR)
+        assert one.reply() == 7
+        one.expect_end()
+    wait_until(lambda: stack.info("clients")["blocked_clients"] == 0, "nobody to be blocked")
 
 
 def test_R13_clients_that_vanish_in_any_state_leave_nothing_behind(clients, stack):
