@@ -21,11 +21,25 @@ BUILD = pathlib.Path(os.environ.get("KEYFERRY_BUILD", ROOT / "build/release"))
 LOAD = BUILD / "bin/bench_load"
 
 
+def keep_apart(stack):
+    """The server on one half of the CPUs, keyferryd and all clients on the other, as they are on two hosts.
+
+    Left to itself the kernel moves them about, and a socket between two processes of one CPU is twice as fast as one across: no two figures would be of the same thing.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    half = max(1, len(cpus) // 2)
+    for pid, share in ((stack.valkey_pid, cpus[:half]), (stack.keyferry_pid, cpus[half:] or cpus)):
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), share)
+    os.sched_setaffinity(0, cpus[half:] or cpus)  # whatever the benchmark starts from here on
+
+
 @contextlib.contextmanager
 def running_stack(**options):
     subprocess.run(["ninja", "-C", BUILD, "keyferryd", "bench_load", "large_object", "fabric_client"], check=True, stdout=subprocess.DEVNULL)
     # The server's own piece size, not the small one of the tests.
     stack = Stack(StackOptions(module_args="", **options))
+    keep_apart(stack)
     try:
         yield stack
     finally:
