@@ -29,6 +29,8 @@ constexpr std::size_t kLongest = 8 * 1024;
 constexpr base::Duration kCommandLimit = std::chrono::seconds(30);
 constexpr base::Duration kRetry = std::chrono::seconds(10);
 constexpr int kPollMilliseconds = 100;
+// Whoever has closed its output ends at once, as a rule.
+constexpr int kReapMilliseconds = 2;
 
 /// The first line; an error if it is no password.
 base::Result<std::string> first_line(const std::string& text) {
@@ -120,7 +122,7 @@ base::Result<std::string> password_from_command(const std::vector<std::string>& 
     if (stop.load() || base::Clock::steady().now() >= until) {
       trouble = stop.load() ? "stopped" : "it closed its output and did not end";
     } else {
-      ::poll(nullptr, 0, kPollMilliseconds);
+      ::poll(nullptr, 0, kReapMilliseconds);
     }
   }
   if (!trouble.empty()) {

@@ -15,7 +15,11 @@ constexpr std::size_t kLongestReply = 64 * base::kKiB;
 }  // namespace
 
 LoginExchange::LoginExchange(Session& session, SlotTag tag, std::string command, base::Task then)
-    : Operation(session), tag_(tag), command_(std::move(command)), then_(std::move(then)) {}
+    : Operation(session),
+      tag_(tag),
+      command_(std::move(command)),
+      then_(std::move(then)),
+      limit_(session.worker().loop) {}
 LoginExchange::~LoginExchange() = default;
 
 void LoginExchange::start() {
@@ -29,6 +33,10 @@ void LoginExchange::on_connection(base::Result<std::unique_ptr<upstream::Connect
   if (!connection) return fail(connection.error().message + "; the command was not sent");
   // A write that fails shows at the read, which may still find the server's reason.
   connection_->write({base::as_bytes(command_)}, [self = shared_from_this()](std::error_code) {});
+  limit_.start(connection_->options().timeout, [weak = weak_from_this(), this] {
+    const auto self = weak.lock();
+    if (self && connection_) fail("the server did not answer the login within limits.upstream_wait");
+  });
   read();
 }
 
@@ -59,6 +67,7 @@ void LoginExchange::fail(const std::string& reason) {
 /// The connection has the new rights now, and was nobody else's before: it is of no more use.
 void LoginExchange::end() {
   const auto self = shared_from_this();
+  limit_.cancel();
   if (connection_) {
     connection_->close();
     connection_.reset();

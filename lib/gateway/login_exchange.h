@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/loop.h"
 #include "base/unique_function.h"
 #include "gateway/operation.h"
 #include "gateway/reply_slots.h"
@@ -14,7 +15,9 @@ namespace keyferry::gateway {
 
 /// AUTH, and HELLO with AUTH: asked of the server as the first command of a connection made for it, whose reply is the
 /// client's (R54). Nothing is compared here, and nothing that another client has proved counts. The connection is
-/// closed afterwards and counts against limits.pinned_short meanwhile. Belongs to the worker's thread.
+/// closed afterwards and counts against limits.pinned_short meanwhile. A server that does not answer in the time that a
+/// connection may take (limits.upstream_wait) ends it with an error: a login is the part of a handshake. Belongs to the
+/// worker's thread.
 class LoginExchange final : public Operation {
  public:
   /// `command`: whole, in RESP. `then` runs if the server agrees, before the client can see that.
@@ -35,6 +38,7 @@ class LoginExchange final : public Operation {
   std::string command_;
   base::Task then_;
   std::unique_ptr<upstream::Connection> connection_;
+  base::Timer limit_;
   resp::ReplyScanner scanner_;
   std::string reply_;
   bool gone_ = false;

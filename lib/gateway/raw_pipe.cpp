@@ -57,7 +57,10 @@ std::size_t RawPipe::carried() {
     const bool forbidden = event == Event::kCommand && (session_.rules().denies(parser.args(rest)) ||
                                                         equals_upper(parser.args(rest).front(), "RESET"));
     if (!whole || forbidden) {
-      session_.push("-NOPERM keyferry: this listener does not carry this command of a client that is subscribed\r\n");
+      session_.push(whole ? "-NOPERM keyferry: this listener does not carry this command behind SUBSCRIBE, MONITOR or "
+                            "CLIENT REPLY (deny_commands, or RESET)\r\n"
+                          : "-ERR keyferry: this listener looks at commands behind SUBSCRIBE, MONITOR or CLIENT REPLY, "
+                            "and this is none, or longer than 1 MiB\r\n");
       session_.close_after_output();
       end();
       return 0;

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import tempfile
 
 import pytest
@@ -45,6 +46,16 @@ def ended(client):
     with pytest.raises(EOFError):
         client.reply()
     return True
+
+
+def test_R134_a_login_that_the_server_does_not_answer_ends_in_an_error(clients, stack):
+    one = clients(LOCKED)
+    os.kill(stack.valkey_pid, signal.SIGSTOP)
+    try:
+        assert "limits.upstream_wait" in one.call("AUTH", "ann", "secret")
+    finally:
+        os.kill(stack.valkey_pid, signal.SIGCONT)
+    assert (one.call("AUTH", "ann", "secret"), one.call("GET", "k")) == (b"OK", None)
 
 
 def test_R54_a_locked_listener_takes_nothing_before_the_server_has_agreed_to_a_login(clients):

@@ -12,6 +12,7 @@
 namespace keyferry::daemon {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -94,6 +95,11 @@ TEST_F(PasswordSourceTest, R58ACommandsOutputIsAPassword) {
   const std::atomic<bool> now{true};
   EXPECT_THAT(password_from_command({"sleep", "1000"}, limit, now).error().message, HasSubstr("stopped"));
   EXPECT_THAT(password_from_command({"sleep", "1000"}, base::Duration(1), never).error().message, HasSubstr("within"));
+  // Its output ends and it does not: nothing waits for it beyond the limit.
+  EXPECT_THAT(password_from_command({"sh", "-c", "echo token; exec >&-; sleep 1000"}, std::chrono::seconds(1), never)
+                  .error()
+                  .message,
+              AnyOf(HasSubstr("did not end"), HasSubstr("within")));
 }
 
 TEST_F(PasswordSourceTest, R58ACommandIsRunAgain) {
