@@ -106,8 +106,6 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void keep() { kept_ = true; }
   /// Logs in again where the configuration's password has changed (R58), if nothing is under way.
   void refresh_login();
-  /// It differs from a new one in what a reset repairs.
-  void soil() { soiled_ = true; }
   /// Reading waits for the client to take what it was sent.
   bool paused() const { return paused_; }
 
