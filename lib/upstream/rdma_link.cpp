@@ -27,6 +27,8 @@ constexpr std::uint8_t kReceiverRetries = 7;
 constexpr const char* kDevices = "/sys/class/infiniband";
 // What the connection manager gives as a reason when nobody listens on the port (IB_CM_REJ_INVALID_SERVICE_ID).
 constexpr int kNobodyListens = 8;
+// Its reason when a process turned the connection away or died with it in its queue (IB_CM_REJ_CONSUMER_DEFINED).
+constexpr int kTurnedAway = 28;
 
 bool set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
@@ -45,6 +47,12 @@ std::string memory_advice(int number) {
   const std::string now =
       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
   return " (RLIMIT_MEMLOCK is " + now + "; set LimitMEMLOCK=infinity in the unit, or memlock in limits.conf)";
+}
+
+std::string rejection(int reason) {
+  if (reason == kNobodyListens) return "nobody listens for RDMA on this port";
+  if (reason == kTurnedAway) return "turned away by the server's process, which has no room or is ending";
+  return "rejected by the server (reason " + std::to_string(reason) + ")";
 }
 
 RdmaLink::Event event_of(const rdma_cm_event& event) {
@@ -68,9 +76,7 @@ RdmaLink::Event event_of(const rdma_cm_event& event) {
     case RDMA_CM_EVENT_UNREACHABLE:
       return {Kind::kFailed, "the server does not answer"};
     case RDMA_CM_EVENT_REJECTED:
-      return {Kind::kFailed, event.status == kNobodyListens
-                                 ? "nobody listens for RDMA on this port"
-                                 : "rejected by the server (reason " + std::to_string(event.status) + ")"};
+      return {Kind::kFailed, rejection(event.status)};
     case RDMA_CM_EVENT_CONNECT_ERROR:
       return {Kind::kFailed, "given up by the server while connecting (is its maxclients reached?)"};
     default:
