@@ -129,4 +129,10 @@ Route classify(const Row* row, std::span<const std::string_view> args) {
   return row->route;
 }
 
+bool is_control(Route route, std::span<const std::string_view> args) {
+  if (route == Route::kControl) return true;
+  return route == Route::kClients && args.size() > 1 &&
+         (equals_upper(args[1], "KILL") || equals_upper(args[1], "UNBLOCK"));
+}
+
 }  // namespace keyferry::gateway

@@ -18,8 +18,8 @@ enum class Route : std::uint8_t {
   kBlobGet,
   /// On a connection of its own for this one command: it may run long, or must not wait behind what others wait for.
   kAlone,
-  /// As kAlone, whatever the client's database is, as nothing may hold it up: SCRIPT KILL, FUNCTION KILL, CLIENT
-  /// UNPAUSE.
+  /// As kAlone, by a connection that is for such commands only and whatever the client's database is, as nothing may
+  /// hold it up: SCRIPT KILL, FUNCTION KILL, CLIENT UNPAUSE.
   kControl,
   /// SELECT, AUTH, HELLO with AUTH: as kAlone, and from its reply on the client is served by another pool (R54).
   kIdentity,
@@ -75,6 +75,9 @@ std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std
 Route classify(std::span<const std::string_view> args);
 /// The same for a row that find_command() gave.
 Route classify(const CommandRow* row, std::span<const std::string_view> args);
+
+/// What ends or wakes others and so may wait for nobody: Route::kControl, and of kClients CLIENT KILL and UNBLOCK.
+bool is_control(Route route, std::span<const std::string_view> args);
 
 /// For Route::kRdma: the whole error text, starting with its code.
 inline constexpr std::string_view kRdmaRefusal =

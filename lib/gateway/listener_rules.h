@@ -29,7 +29,7 @@ struct MappedUser {
   std::string user;
   std::shared_ptr<const upstream::Credentials> credentials;
 
-  upstream::Identity identity() const { return {user, credentials->now().password, 0}; }
+  upstream::Identity identity() const { return {user, {}, 0, credentials}; }
 };
 
 /// What a listener asks of its clients and lets them do. A constant, shared by its clients; any thread.

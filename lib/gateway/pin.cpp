@@ -17,18 +17,26 @@ constexpr std::size_t kHead = 24;
 
 }  // namespace
 
-Pin::Pin(Session& session, Kind kind, bool control) : session_(session), kind_(kind), control_(control) {}
+Pin::Pin(Session& session, Kind kind) : session_(session), kind_(kind) {}
 Pin::~Pin() = default;
 
 upstream::LendingPool& Pin::pool() const {
   WorkerContext& worker = session_.worker();
-  return kind_ == Kind::kLong ? worker.pinned_long : worker.pinned_short;
+  switch (kind_) {
+    case Kind::kShort:
+      return worker.pinned_short;
+    case Kind::kLong:
+      return worker.pinned_long;
+    case Kind::kControl:
+      break;
+  }
+  return worker.control;
 }
 
 void Pin::acquire() {
   const Session::ClientState& client = session_.client();
   upstream::Identity identity = client.identity;
-  if (control_) identity.database = 0;
+  if (control()) identity.database = 0;
   pool().borrow(identity, client.protocol, [self = shared_from_this(), its_pool = &pool()](auto connection) {
     if (self->state_ != State::kOver) return self->on_connection(std::move(connection));
     // The client went away while it waited: nothing was sent.
@@ -54,7 +62,7 @@ void Pin::on_connection(base::Result<std::unique_ptr<upstream::Connection>> conn
 bool Pin::promote() {
   if (kind_ == Kind::kLong) return true;
   WorkerContext& worker = session_.worker();
-  if (!worker.pinned_long.take_over_from(worker.pinned_short)) return false;
+  if (!worker.pinned_long.take_over_from(pool())) return false;
   kind_ = Kind::kLong;
   return true;
 }
@@ -67,7 +75,9 @@ void Pin::send(std::string_view command, SlotTag tag, PinPlan plan) {
 
 void Pin::refresh_login() {
   if (state_ != State::kReady || !login_.login_is_old() || in_multi_ || !settled()) return;
-  if (!session_.client().identity.user.empty()) return;
+  // A client that has logged in by itself has no password here that changes.
+  const upstream::Identity& identity = session_.client().identity;
+  if (!identity.user.empty() && identity.credentials != login_.credentials) return;
   login_.take_login();
   send(login_.auth_command(), 0, {.effect = PinEffect::kSilent});
 }

@@ -58,9 +58,11 @@ struct PinPlan {
 /// worker's thread; handlers under way keep it alive and look at its state first, as the session may be gone by then.
 class Pin final : public std::enable_shared_from_this<Pin> {
  public:
-  enum class Kind : std::uint8_t { kShort, kLong };
+  /// kControl: for a command that must get through whatever others do and whatever the client's database is (SCRIPT
+  /// KILL, CLIENT KILL): nothing else goes by this connection.
+  enum class Kind : std::uint8_t { kShort, kLong, kControl };
   enum class State : std::uint8_t {
-    /// For a connection of its kind's quota (limits.pinned_short, limits.pinned_long).
+    /// For a connection of its kind's quota (limits.pinned_short, limits.pinned_long, a few for control).
     kWaiting,
     kReady,
     /// There was none; see failure().
@@ -68,9 +70,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
     kOver
   };
 
-  /// `control`: for a command that must get through whatever the client's database is (SCRIPT KILL): nothing else goes
-  /// by this connection.
-  Pin(Session& session, Kind kind, bool control);
+  Pin(Session& session, Kind kind);
   ~Pin();
 
   /// Asks for the connection; Session::process() runs when there is one, or none.
@@ -89,7 +89,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool room() const;
   void when_room(base::Task task) { on_room_ = std::move(task); }
 
-  bool control() const { return control_; }
+  bool control() const { return kind_ == Kind::kControl; }
   bool greets() const;
   /// It has subscriptions from RESP3 and speaks RESP2 now, where messages look like replies: for a RawPipe.
   bool must_be_raw() const;
@@ -178,7 +178,6 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   std::string head_;
   bool begun_ = false;
 
-  const bool control_;
   Subscriptions subscriptions_;
   std::size_t queued_ = 0;
   std::vector<Queued> in_exec_;

@@ -149,10 +149,10 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kAlone:
     case Route::kIdentity:
     case Route::kTransaction:
-    case Route::kClients:
       return want_pin(Pin::Kind::kShort);
+    case Route::kClients:
     case Route::kControl:
-      return want_pin(Pin::Kind::kShort, true);
+      return want_pin(is_control(route, args) ? Pin::Kind::kControl : Pin::Kind::kShort);
     case Route::kBlocking:
     case Route::kOwn:
     case Route::kRaw:
@@ -310,8 +310,9 @@ bool Router::take_body_shared(Route route, std::span<const std::string_view> arg
     case Route::kAlone:
     case Route::kIdentity:
     case Route::kTransaction:
+      return want_pin(Pin::Kind::kShort);
     case Route::kControl:
-      return want_pin(Pin::Kind::kShort, route == Route::kControl);
+      return want_pin(Pin::Kind::kControl);
     case Route::kBlocking:
     case Route::kOwn:
     case Route::kRaw:

@@ -99,7 +99,7 @@ class Router final : public upstream::ReplySink {
   bool reset_here(std::string_view raw);
   bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
   void answer_pin_failure();
-  bool want_pin(Pin::Kind kind, bool control = false);
+  bool want_pin(Pin::Kind kind);
   bool greet(std::span<const std::string_view> args, std::size_t bytes);
   void greeted(std::string_view bytes, bool last);
   bool pin_ready(bool& failed);

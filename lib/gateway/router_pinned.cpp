@@ -18,9 +18,9 @@
 namespace keyferry::gateway {
 
 /// False: the command is dispatched again when there is one, and everything behind it waits (R14).
-bool Router::want_pin(Pin::Kind kind, bool control) {
+bool Router::want_pin(Pin::Kind kind) {
   if (!operation_may_start(false)) return false;
-  pin_ = std::make_shared<Pin>(session_, kind, control);
+  pin_ = std::make_shared<Pin>(session_, kind);
   pin_->acquire();
   return false;
 }
@@ -48,7 +48,7 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
     return failed;
   }
   // It is not for what comes behind.
-  if (pin_->control() && route != Route::kControl) return false;
+  if (pin_->control() && !is_control(route, args)) return false;
   if (pin_->greets()) return false;
   if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
   if (route == Route::kOwn && !redirect_ready(args)) return false;

@@ -95,6 +95,7 @@ void Session::forget_login() {
 void Session::logged_in_as(std::string user, std::string password) {
   client_.identity.user = std::move(user);
   client_.identity.password = std::move(password);
+  client_.identity.credentials.reset();
   must_log_in_ = false;
 }
 

@@ -20,6 +20,8 @@ constexpr base::Duration kTick = std::chrono::seconds(1);
 constexpr base::Duration kStartTick = std::chrono::milliseconds(50);
 // While draining clients are looked at more often, so that an idle gateway stops at once.
 constexpr base::Duration kDrainTick = std::chrono::milliseconds(20);
+// Each is held for one short command.
+constexpr std::size_t kControlConnections = 4;
 
 upstream::ConnectOptions for_one_client(upstream::ConnectOptions connect) {
   connect.announce = false;
@@ -202,8 +204,10 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       pinned_long_(loop_, for_one_client(connect_),
                    {options_.pinned_long, options_.pin_wait, "connection of a client's own for what may wait long",
                     "limits.pinned_long"}),
-      context_{loop_,        options_.gateway, channels_,           bulk_,    pinned_short_,
-               pinned_long_, engine,           *options_.directory, metrics_, {}},
+      control_(loop_, for_one_client(connect_),
+               {kControlConnections, options_.pin_wait, "connection for a command that ends or wakes others", ""}),
+      context_{loop_,  options_.gateway,    channels_, bulk_, pinned_short_, pinned_long_, control_,
+               engine, *options_.directory, metrics_,  {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_),
@@ -279,9 +283,9 @@ void Worker::tick() {
   connections_connecting_.set(static_cast<double>(counts.connecting));
   connections_bulk_.set(static_cast<double>(bulk_.in_use() + bulk_.idle()));
   channels_.trim(now);
-  for (upstream::LendingPool* pool : {&bulk_, &pinned_short_, &pinned_long_}) pool->trim(now);
-  connections_pinned_.set(static_cast<double>(pinned_short_.in_use() + pinned_long_.in_use()));
-  connections_pinned_idle_.set(static_cast<double>(pinned_short_.idle() + pinned_long_.idle()));
+  for (upstream::LendingPool* pool : {&bulk_, &pinned_short_, &pinned_long_, &control_}) pool->trim(now);
+  connections_pinned_.set(static_cast<double>(pinned_short_.in_use() + pinned_long_.in_use() + control_.in_use()));
+  connections_pinned_idle_.set(static_cast<double>(pinned_short_.idle() + pinned_long_.idle() + control_.idle()));
   if (drained_ && sessions_.empty()) {
     drain_back_->post(std::move(drained_));
     drained_.reset();

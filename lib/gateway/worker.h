@@ -78,6 +78,7 @@ class Worker {
   upstream::LendingPool bulk_;
   upstream::LendingPool pinned_short_;
   upstream::LendingPool pinned_long_;
+  upstream::LendingPool control_;
   WorkerContext context_;
   std::unique_ptr<ServerProbe> probe_;
   std::shared_ptr<LoginProbe> login_probe_;

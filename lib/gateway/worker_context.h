@@ -71,6 +71,9 @@ struct WorkerContext {
   /// Connections that clients have for themselves: for what is short (MULTI, scripts), and for what may wait long.
   upstream::LendingPool& pinned_short;
   upstream::LendingPool& pinned_long;
+  /// For one command at a time that ends or wakes others (SCRIPT KILL, CLIENT KILL): whoever holds all the others'
+  /// connections holds none of these.
+  upstream::LendingPool& control;
   transfer::Engine& engine;
   /// The one thing that all workers share.
   ClientDirectory& directory;

@@ -211,7 +211,7 @@ ConnectOptions ConnectOptions::with(const Identity& identity, resp::Protocol its
     other.user = identity.user;
     other.password = identity.password;
     other.authenticate = true;
-    other.credentials.reset();
+    other.credentials = identity.credentials;
   }
   return other;
 }

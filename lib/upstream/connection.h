@@ -44,6 +44,8 @@ struct Identity {
   std::string user;
   std::string password;
   int database = 0;
+  /// Given: in place of `password`, which may change while its connections live (R58).
+  std::shared_ptr<const Credentials> credentials{};
 
   bool is_default() const { return user.empty() && database == 0; }
   bool operator==(const Identity&) const = default;

@@ -124,6 +124,40 @@ def test_R54_a_user_that_can_no_longer_log_in_ends_and_R58_a_changed_password_fi
         PASSWORD.write_text("secret\n")
 
 
+def test_R58_a_listeners_changed_password_reaches_clients_that_are_connected(clients, stack):
+    admin = stack.direct_info_client
+    one = clients(MAPPED)
+
+    def of_protocol_3():
+        client = clients(MAPPED)
+        return client if isinstance(client.call("HELLO", 3), dict) else None
+
+    keeper = wait_until(of_protocol_3, "the password as the test before left it to be used")
+    assert (one.call("SET", "k", "v"), keeper.call("CLIENT", "TRACKING", "ON")) == (b"OK", b"OK")
+
+    def last_commands():
+        return [entry["cmd"] for entry in admin.client_list() if entry["user"] == "ann"]
+
+    try:
+        admin.execute_command("ACL", "SETUSER", "ann", "resetpass", ">newer")
+        PASSWORD.write_text("newer\n")
+        # Its shared channel and the one of its client's own; what lies idle goes.
+        wait_until(lambda: len(last_commands()) >= 2 and set(last_commands()) == {"auth"}, "what lives to log in again", last_commands)
+        assert keeper.call("GET", "k") == b"v"
+        admin.execute_command("CLIENT", "KILL", "USER", "ann")
+        replies = []
+
+        def served():
+            replies.append(one.call("GET", "k"))
+            return replies[-1] == b"v"
+
+        wait_until(served, "a new connection with the new password", lambda: replies)
+        assert not any("WRONGPASS" in str(reply) for reply in replies), replies
+        assert (one.call("MULTI"), one.call("ACL", "WHOAMI"), one.call("EXEC")) == (b"OK", b"QUEUED", [b"ann"])
+    finally:
+        PASSWORD.write_text("secret\n")
+
+
 def test_a_password_that_the_server_wants_later_holds_for_clients_that_come_then(clients, stack):
     admin = stack.direct_info_client
     before = clients()

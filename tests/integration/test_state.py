@@ -172,6 +172,30 @@ def test_a_quota_that_is_used_up_gives_one_error_after_pin_wait_and_the_client_l
     assert late.call("EVAL", "return 1", 0) == 1
 
 
+def test_what_ends_or_wakes_others_waits_for_no_quota(clients, stack):
+    blocked = [clients() for _ in range(4)]
+    ids = [client.call("CLIENT", "ID") for client in blocked]
+    for client in blocked:
+        client.send("BLPOP", "q", 0)
+    wait_until(lambda: stack.info("clients")["blocked_clients"] == 4, "the long quota to be used up")
+    held = [clients(), clients()]
+    for holder in held:
+        assert holder.call("MULTI") == b"OK"
+    one = clients()
+    one.call("SELECT", 9)  # refused: the quotas are used up
+    assert "limits.pinned_short" in one.call("EVAL", "return 1", 0)
+    assert one.call("SCRIPT", "KILL").startswith("NOTBUSY")
+    assert one.call("FUNCTION", "KILL").startswith("NOTBUSY")
+    assert one.call("CLIENT", "UNPAUSE") == b"OK"
+    assert one.call("CLIENT", "UNBLOCK", ids[0]) == 1
+    assert blocked[0].reply() is None
+    one.raw(request("CLIENT", "KILL", "ID", ids[1]) + request("GET", "k") + request("CLIENT", "LIST"))
+    assert replies(one, 2) == [1, None]
+    assert "limits.pinned_short" in one.reply()  # it wakes nobody, so it waits like others
+    with pytest.raises(EOFError):
+        blocked[1].reply()
+
+
 def test_R27_each_client_has_its_own_database(clients, stack):
     one, two = clients(), clients()
     assert one.call("SELECT", 3) == b"OK"
