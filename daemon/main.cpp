@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "daemon/config_log.h"
 #include "daemon/config_reference.h"
@@ -25,6 +26,9 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   // A peer that goes away is an error code where it is written to, not a signal.
   std::signal(SIGPIPE, SIG_IGN);
+  // Lets libibverbs, which reads it when it is first used, free what belonged to a device that was removed. Set while
+  // there is one thread only.
+  ::setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 0);
   try {
     const keyferry::daemon::Options options = keyferry::daemon::load_options(config);
     if (check) {

@@ -268,9 +268,10 @@ void BulkExchange::release(bool clean) {
     session_.worker().bulk.give_back(std::move(connection_));
     return;
   }
+  const upstream::Carrier carrier = connection_->carrier();
   connection_->close();
   connection_.reset();
-  session_.worker().bulk.lost();
+  session_.worker().bulk.lost(carrier);
 }
 
 void BulkExchange::client_gone() {

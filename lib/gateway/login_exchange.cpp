@@ -69,9 +69,10 @@ void LoginExchange::end() {
   const auto self = shared_from_this();
   limit_.cancel();
   if (connection_) {
+    const upstream::Carrier carrier = connection_->carrier();
     connection_->close();
     connection_.reset();
-    session_.worker().pinned_short.lost();
+    session_.worker().pinned_short.lost(carrier);
   }
   session_.operation_done(*this);
 }

@@ -62,7 +62,7 @@ void Pin::on_connection(base::Result<std::unique_ptr<upstream::Connection>> conn
 bool Pin::promote() {
   if (kind_ == Kind::kLong) return true;
   WorkerContext& worker = session_.worker();
-  if (!worker.pinned_long.take_over_from(pool())) return false;
+  if (!worker.pinned_long.take_over_from(pool(), connection_->carrier())) return false;
   kind_ = Kind::kLong;
   return true;
 }
@@ -364,9 +364,10 @@ std::unique_ptr<upstream::Connection> Pin::take(upstream::LendingPool*& its_pool
 void Pin::close() {
   state_ = State::kOver;
   if (connection_) {
+    const upstream::Carrier carrier = connection_->carrier();
     connection_->close();
     connection_.reset();
-    pool().lost();
+    pool().lost(carrier);
     session_.worker().directory.pinned(session_.client().id, 0);
   }
   on_room_ = {};

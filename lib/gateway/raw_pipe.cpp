@@ -103,9 +103,10 @@ void RawPipe::client_gone() {
 
 void RawPipe::end() {
   const auto self = shared_from_this();
+  const upstream::Carrier carrier = connection_->carrier();
   connection_->close();
   connection_.reset();
-  pool_.lost();
+  pool_.lost(carrier);
   session_.operation_done(*this);
 }
 

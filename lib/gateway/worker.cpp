@@ -28,19 +28,42 @@ upstream::ConnectOptions for_one_client(upstream::ConnectOptions connect) {
   return connect;
 }
 
+upstream::ByCarrier sum(std::initializer_list<upstream::ByCarrier> counts) {
+  upstream::ByCarrier all{};
+  for (const upstream::ByCarrier& one : counts) {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += one[i];
+  }
+  return all;
+}
+
 }  // namespace
+
+WorkerMetrics::Connections::Connections(telemetry::Shard& shard, const GatewayOptions& options,
+                                        std::string_view state) {
+  for (std::size_t i = 0; i < upstream::kCarriers; ++i)
+    gauges_[i] = &shard.gauge(telemetry::Metric::kUpstreamConnections,
+                              {options.node, name_of(static_cast<upstream::Carrier>(i)), state});
+}
+
+void WorkerMetrics::Connections::set(const upstream::ByCarrier& count) {
+  for (std::size_t i = 0; i < upstream::kCarriers; ++i) gauges_[i]->set(static_cast<double>(count[i]));
+}
 
 WorkerMetrics::WorkerMetrics(telemetry::Shard& its_shard, const GatewayOptions& options)
     : shard(its_shard),
       clients(shard.gauge(telemetry::Metric::kClients)),
       oldest_request(shard.gauge(telemetry::Metric::kOldestRequestSeconds)),
+      open(shard, options, "open"),
+      connecting(shard, options, "connecting"),
+      bulk(shard, options, "bulk"),
+      pinned(shard, options, "pinned"),
+      pinned_idle(shard, options, "pinned_idle"),
       deliver_get(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"get", "deliver"})),
       receive_set(shard.histogram(telemetry::Metric::kTransferStageSeconds, {"set", "deliver"})) {
   for (std::size_t i = 0; i < upstream::kCarriers; ++i) {
     const std::string_view carrier = name_of(static_cast<upstream::Carrier>(i));
     traffic.in[i] = &shard.counter(telemetry::Metric::kBytesTotal, {"in", "server", carrier});
     traffic.out[i] = &shard.counter(telemetry::Metric::kBytesTotal, {"out", "server", carrier});
-    channels[i] = &shard.gauge(telemetry::Metric::kUpstreamConnections, {options.node, carrier, "open"});
   }
   for (std::size_t i = 0; i < kCommandClasses; ++i)
     command_seconds[i] = &shard.histogram(telemetry::Metric::kCommandSeconds, {name_of(static_cast<CommandClass>(i))});
@@ -210,16 +233,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
                engine, *options_.directory, metrics_,  {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
-      timer_(loop_),
-      connections_connecting_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
-                                                   {options_.gateway.node, options_.gateway.transport, "connecting"})),
-      connections_bulk_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
-                                             {options_.gateway.node, options_.gateway.transport, "bulk"})),
-      connections_pinned_(metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
-                                               {options_.gateway.node, options_.gateway.transport, "pinned"})),
-      connections_pinned_idle_(
-          metrics_.shard.gauge(telemetry::Metric::kUpstreamConnections,
-                               {options_.gateway.node, options_.gateway.transport, "pinned_idle"})) {
+      timer_(loop_) {
   context_.configured_login = connect_.credentials || !connect_.password.empty();
   loop_.post([this] { start(); });
   thread_ = std::thread([this] {
@@ -273,19 +287,9 @@ void Worker::tick() {
   login_probe_->tick();
   channels_.tick(now);
   sweep(now);
-  const auto& rdma = connect_.rdma;
-  metrics_.carry_by(rdma && rdma->route->well() ? name_of(upstream::Carrier::kRdma)
-                                                : std::string_view(options_.gateway.transport));
-  const auto counts = channels_.counts();
-  reaches_server_.store(counts.open != 0, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < upstream::kCarriers; ++i)
-    metrics_.channels[i]->set(static_cast<double>(counts.by_carrier[i]));
-  connections_connecting_.set(static_cast<double>(counts.connecting));
-  connections_bulk_.set(static_cast<double>(bulk_.in_use() + bulk_.idle()));
+  show_connections();
   channels_.trim(now);
   for (upstream::LendingPool* pool : {&bulk_, &pinned_short_, &pinned_long_, &control_}) pool->trim(now);
-  connections_pinned_.set(static_cast<double>(pinned_short_.in_use() + pinned_long_.in_use() + control_.in_use()));
-  connections_pinned_idle_.set(static_cast<double>(pinned_short_.idle() + pinned_long_.idle() + control_.idle()));
   if (drained_ && sessions_.empty()) {
     drain_back_->post(std::move(drained_));
     drained_.reset();
@@ -293,6 +297,26 @@ void Worker::tick() {
   base::Duration pause = context_.server_version.empty() ? kStartTick : kTick;
   if (drain_back_ != nullptr) pause = kDrainTick;
   timer_.start(pause, [this] { tick(); });
+}
+
+void Worker::show_connections() {
+  using upstream::Carrier;
+  const auto& rdma = connect_.rdma;
+  const Carrier without_rdma = options_.gateway.transport == name_of(Carrier::kTls) ? Carrier::kTls : Carrier::kTcp;
+  // What is dialled now goes by this one first.
+  const Carrier wanted = rdma && (rdma->route->strict() || rdma->route->well()) ? Carrier::kRdma : without_rdma;
+  metrics_.carry_by(name_of(wanted));
+  const auto counts = channels_.counts();
+  reaches_server_.store(counts.open != 0, std::memory_order_relaxed);
+  metrics_.open.set(counts.by_carrier);
+  upstream::ByCarrier connecting{};
+  connecting[static_cast<std::size_t>(wanted)] = counts.connecting;
+  metrics_.connecting.set(connecting);
+  metrics_.bulk.set(sum({bulk_.in_use_by_carrier(), bulk_.idle_by_carrier()}));
+  metrics_.pinned.set(
+      sum({pinned_short_.in_use_by_carrier(), pinned_long_.in_use_by_carrier(), control_.in_use_by_carrier()}));
+  metrics_.pinned_idle.set(
+      sum({pinned_short_.idle_by_carrier(), pinned_long_.idle_by_carrier(), control_.idle_by_carrier()}));
 }
 
 void Worker::sweep(base::TimePoint now) {

@@ -67,6 +67,7 @@ class Worker {
   void start();
   void begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin);
   void tick();
+  void show_connections();
   void sweep(base::TimePoint now);
 
   const std::size_t index_;
@@ -90,10 +91,6 @@ class Worker {
   base::TimePoint drain_until_{};
   base::Executor* drain_back_ = nullptr;
   base::Task drained_;
-  telemetry::Gauge& connections_connecting_;
-  telemetry::Gauge& connections_bulk_;
-  telemetry::Gauge& connections_pinned_;
-  telemetry::Gauge& connections_pinned_idle_;
   std::thread thread_;
 };
 

@@ -54,8 +54,18 @@ struct WorkerMetrics {
   telemetry::Histogram* command_seconds[kCommandClasses];
   /// Bytes between here and the server.
   upstream::Traffic traffic;
-  /// Shared channels that stand, by upstream::Carrier.
-  telemetry::Gauge* channels[upstream::kCarriers];
+  /// Connections to the node by what carries them.
+  class Connections {
+   public:
+    Connections(telemetry::Shard& shard, const GatewayOptions& options, std::string_view state);
+    void set(const upstream::ByCarrier& count);
+
+   private:
+    telemetry::Gauge* gauges_[upstream::kCarriers];
+  };
+  /// Shared channels that stand, or are being dialled.
+  Connections open, connecting;
+  Connections bulk, pinned, pinned_idle;
   std::string carried_by;
   telemetry::Histogram& deliver_get;
   telemetry::Histogram& receive_set;

@@ -25,24 +25,14 @@ constexpr std::size_t kHeldAttributes = 64 * base::kKiB;
 
 // Shared with the handlers under way. Handlers look at `stopped` first: the Channel is gone then and its sinks may be.
 struct Channel::Impl : std::enable_shared_from_this<Impl> {
-  // PING on an idle channel; nobody waits for the answer.
-  struct Ping final : ReplySink {
-    bool on_reply(std::uint64_t, std::string_view, bool last) override {
-      if (last) waiting = false;
-      return true;
-    }
-    void on_reply_lost(std::uint64_t, Lost, bool, std::string_view) override { waiting = false; }
-    bool waiting = false;
-    base::TimePoint since{};
-  };
   struct Owed {
     ReplySink* sink;
     std::uint64_t tag;
     base::TimePoint since;
   };
 
-  // Our own AUTH: its reply changes nothing. A refused one leaves the connection logged in as it was.
-  struct LoginSink final : ReplySink {
+  // Of our own AUTH and PING: the reply changes nothing. A refused AUTH leaves the connection logged in as it was.
+  struct OwnSink final : ReplySink {
     bool on_reply(std::uint64_t, std::string_view, bool) override { return true; }
     void on_reply_lost(std::uint64_t, Lost, bool, std::string_view) override {}
   };
@@ -83,7 +73,6 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   // When look_after() last saw bytes come or replies owed, and how many bytes had come by then.
   base::TimePoint moved_at{};
   std::uint64_t moved = 0;
-  Ping ping;
   Carrier carrier = Carrier::kTcp;
   bool on_hold = false;
   base::TimePoint held_since{};
@@ -98,7 +87,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   int failure = 0;
   // What it logged in with last.
   ConnectOptions login;
-  LoginSink login_sink;
+  OwnSink own_sink;
 
   // In order of sending: first `sent` commands that were handed to a write, then those in `out`, last `refused` ones
   // that came too late.
@@ -295,21 +284,17 @@ void Channel::Impl::close_if_drained() {
     fail(options.address.text() + ": the connection was retired and closed after its last reply");
 }
 
-// Over RDMA a server that is gone may never show: an idle channel is asked PING, and is lost when that alone stays
-// unanswered for options.timeout (R64). Behind a server that is busy others wait as well, and the loss would be theirs.
+// Over RDMA a server that is gone may never show: an idle channel is asked PING (R64). To a host that is gone this is
+// a write that fails; if it just stays unanswered, SilenceCheck tells a server that is busy from one that has forgotten
+// the connection.
 void Channel::Impl::look_after() {
   if (stopped || dead) return;
   const base::TimePoint now = base::Clock::steady().now();
-  if (ping.waiting) {
-    if (owed.size() == 1 && now - ping.since >= options.timeout)
-      return fail(options.address.text() + ": connection lost: idle, and PING was not answered");
-  } else if (moved != totals.bytes_in || !owed.empty()) {
+  if (moved != totals.bytes_in || !owed.empty()) {
     moved = totals.bytes_in;
     moved_at = now;
   } else if (now - moved_at >= rdma_tuning().ping_after && accepts()) {
-    ping.waiting = true;
-    ping.since = now;
-    send("*1\r\n$4\r\nPING\r\n", ping, 0);
+    send("*1\r\n$4\r\nPING\r\n", own_sink, 0);
   }
   wait_timer.start(kLookAfter, [self = weak_from_this()] {
     if (const auto impl = self.lock()) impl->look_after();
@@ -319,7 +304,7 @@ void Channel::Impl::look_after() {
 void Channel::Impl::refresh_login() {
   if (!connection || !accepts() || !login.login_is_old()) return;
   login.take_login();
-  send(login.auth_command(), login_sink, 0);
+  send(login.auth_command(), own_sink, 0);
 }
 
 // Loss of everything that is owed. Runs from handlers only, so a sink hears of nothing inside its own send().

@@ -55,6 +55,8 @@ struct Identity {
 /// What carries a connection's bytes.
 enum class Carrier : std::uint8_t { kTcp, kTls, kRdma };
 inline constexpr std::size_t kCarriers = 3;
+/// So many of each.
+using ByCarrier = std::array<std::size_t, kCarriers>;
 /// As metrics and messages name it: tcp, tls, rdma.
 std::string_view name_of(Carrier carrier);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -81,7 +82,11 @@ struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
   void set_limit();
 
   std::size_t under_way() const { return dials.size(); }
-  std::size_t total() const { return lent + idle.size() + under_way(); }
+  std::size_t lent() const { return std::accumulate(lent_by.begin(), lent_by.end(), std::size_t{0}); }
+  std::size_t& lent_by_that(const Connection& connection) {
+    return lent_by[static_cast<std::size_t>(connection.carrier())];
+  }
+  std::size_t total() const { return lent() + idle.size() + under_way(); }
   bool full() const {
     return total() >= most || (lending.shared.room && total() >= std::max<std::size_t>(lending.shared.room(), 1));
   }
@@ -99,7 +104,7 @@ struct LendingPool::Impl : std::enable_shared_from_this<Impl> {
   // The one given back last is lent first, so that the surplus grows old at the front.
   std::vector<Idle> idle;
   std::uint64_t next_number = 0;
-  std::size_t lent = 0;
+  ByCarrier lent_by{};
   std::vector<Key> dials;
   std::string last_error;
 };
@@ -111,7 +116,7 @@ void LendingPool::Impl::borrow(Key key, Callback done) {
 }
 
 void LendingPool::Impl::give_back(std::unique_ptr<Connection> connection) {
-  --lent;
+  --lent_by_that(*connection);
   put_idle(std::move(connection));
   serve_later();
 }
@@ -139,10 +144,10 @@ void LendingPool::Impl::serve() {
     const auto found = std::find_if(idle.rbegin(), idle.rend(), fits);
     if (found != idle.rend()) {
       found->connection->watch({});
+      ++lent_by_that(*found->connection);
       loans.push_back({std::move(waiter->done), std::move(found->connection)});
       idle.erase(std::next(found).base());
       waiter = waiting.erase(waiter);
-      ++lent;
       continue;
     }
     const auto dialling = std::find(unclaimed.begin(), unclaimed.end(), waiter->key);
@@ -221,7 +226,7 @@ void LendingPool::Impl::dialled(const Key& key, base::Result<std::unique_ptr<Con
   if (refused) backoff.succeeded();
   if (!own_fault) backoff.failed(base::Clock::steady().now());
   last_error = result.error().message;
-  const bool hopeless = !own_fault && lent + idle.size() + under_way() == 0;
+  const bool hopeless = !own_fault && lent() + idle.size() + under_way() == 0;
   std::vector<Callback> borrowers;
   for (auto waiter = waiting.begin(); waiter != waiting.end() && (hopeless || borrowers.empty());) {
     if (!hopeless && waiter->key != key) {
@@ -238,7 +243,7 @@ void LendingPool::Impl::dialled(const Key& key, base::Result<std::unique_ptr<Con
 // The first exchange once more, behind RESET. The connection belongs to its handlers meanwhile.
 void LendingPool::Impl::reset(std::unique_ptr<Connection> connection) {
   if (connection->options().login_is_old()) {
-    --lent;
+    --lent_by_that(*connection);
     return serve_later();
   }
   auto cleaning = std::make_shared<Cleaning>(loop, std::move(connection));
@@ -257,7 +262,7 @@ void LendingPool::Impl::read_reset(std::shared_ptr<Cleaning> cleaning) {
         if (state == Handshake::State::kMore) return self->read_reset(std::move(cleaning));
         cleaning->limit.cancel();
         if (state == Handshake::State::kDone) return self->give_back(std::move(cleaning->connection));
-        --self->lent;
+        --self->lent_by_that(*cleaning->connection);
         self->serve_later();
       });
 }
@@ -298,7 +303,7 @@ void LendingPool::Impl::expire() {
   char limit[32];
   std::snprintf(limit, sizeof(limit), "%g s", base::seconds(wait));
   std::string text = options.address.text() + ": no " + lending.what + " came free within " + limit + " (" +
-                     std::to_string(lent) + " of " + std::to_string(most) + " in use" +
+                     std::to_string(lent()) + " of " + std::to_string(most) + " in use" +
                      (lending.limit.empty() ? "" : ", see " + lending.limit) + ")";
   if (!last_error.empty()) text += "; last failure: " + last_error;
   fail(std::move(late), base::Error{std::move(text)});
@@ -338,10 +343,10 @@ void LendingPool::give_back_after_reset(std::unique_ptr<Connection> connection) 
   impl_->reset(std::move(connection));
 }
 
-bool LendingPool::take_over_from(LendingPool& from) {
+bool LendingPool::take_over_from(LendingPool& from, Carrier carrier) {
   if (impl_->full() && !impl_->make_room()) return false;
-  ++impl_->lent;
-  from.lost();
+  ++impl_->lent_by[static_cast<std::size_t>(carrier)];
+  from.lost(carrier);
   return true;
 }
 
@@ -357,16 +362,24 @@ void LendingPool::trim(base::TimePoint now) {
   impl_->trim(now);
 }
 
-void LendingPool::lost() {
-  --impl_->lent;
+void LendingPool::lost(Carrier carrier) {
+  --impl_->lent_by[static_cast<std::size_t>(carrier)];
   impl_->serve_later();
 }
 
 std::size_t LendingPool::in_use() const {
-  return impl_->lent;
+  return impl_->lent();
 }
 std::size_t LendingPool::idle() const {
   return impl_->idle.size();
+}
+ByCarrier LendingPool::in_use_by_carrier() const {
+  return impl_->lent_by;
+}
+ByCarrier LendingPool::idle_by_carrier() const {
+  ByCarrier count{};
+  for (const Impl::Idle& entry : impl_->idle) ++count[static_cast<std::size_t>(entry.connection->carrier())];
+  return count;
 }
 std::size_t LendingPool::waiting() const {
   return impl_->waiting.size();

@@ -57,7 +57,7 @@ class ChannelPool {
   struct Counts {
     std::size_t open = 0, connecting = 0, retired = 0;
     /// open and retired, by carrier.
-    std::array<std::size_t, kCarriers> by_carrier{};
+    ByCarrier by_carrier{};
   };
   Counts counts() const;
 
@@ -103,13 +103,13 @@ class LendingPool {
   /// A connection made for this borrower, without a handshake: nobody has logged in on it. It does not go back: lost().
   void borrow_bare(Callback done);
   /// The connection goes back clean: every byte of its reply was read and nothing is owed (R13). Anything else: just
-  /// destroy it, then call lost().
+  /// destroy it, then call lost() with what carried it.
   void give_back(std::unique_ptr<Connection> connection);
   /// As above, but its state may differ from a new one's: it is reset first, and counts as lent until that has ended.
   void give_back_after_reset(std::unique_ptr<Connection> connection);
-  void lost();
+  void lost(Carrier carrier);
   /// A connection lent by `from` counts as lent by this pool from now on. False: this pool has none left.
-  bool take_over_from(LendingPool& from);
+  bool take_over_from(LendingPool& from, Carrier carrier);
   /// Closes connections that were idle for kIdle.
   void trim(base::TimePoint now);
   /// Closes the one that was idle longest. False: none is idle.
@@ -120,6 +120,8 @@ class LendingPool {
   /// Lent now.
   std::size_t in_use() const;
   std::size_t idle() const;
+  ByCarrier in_use_by_carrier() const;
+  ByCarrier idle_by_carrier() const;
   /// Borrowers without a connection.
   std::size_t waiting() const;
 

@@ -24,7 +24,6 @@ namespace {
 constexpr std::uint8_t kRetries = 6;
 // Without end, as the specification of InfiniBand has it.
 constexpr std::uint8_t kReceiverRetries = 7;
-constexpr const char* kDevices = "/sys/class/infiniband";
 // What the connection manager gives as a reason when nobody listens on the port (IB_CM_REJ_INVALID_SERVICE_ID).
 constexpr int kNobodyListens = 8;
 // Its reason when a process turned the connection away or died with it in its queue (IB_CM_REJ_CONSUMER_DEFINED).
@@ -93,8 +92,9 @@ base::Error RdmaLink::failed(const std::string& what, int number) const {
 base::Result<std::unique_ptr<RdmaLink>> RdmaLink::open() {
   // Asked first, as the library writes to stderr where there is none.
   std::error_code none;
-  if (std::filesystem::directory_iterator(kDevices, none) == std::filesystem::directory_iterator())
-    return base::Error{std::string("this host has no RDMA device (") + kDevices + " is empty)"};
+  const std::string& devices = rdma_tuning().devices;
+  if (std::filesystem::directory_iterator(devices, none) == std::filesystem::directory_iterator())
+    return base::Error{"this host has no RDMA device (" + devices + " is empty)"};
   std::unique_ptr<RdmaLink> link(new RdmaLink);
   link->events_ = rdma_create_event_channel();
   if (link->events_ == nullptr) {

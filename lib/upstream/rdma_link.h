@@ -82,7 +82,7 @@ class RdmaLink {
   void disconnect();
   /// Every receive has come back and the peer has answered, or nothing was ever connected: nothing more will come.
   bool drained() const { return !established_ || (receives_ == 0 && farewell_); }
-  /// The peer takes too long: the destructor waits for nothing.
+  /// The peer takes too long, or the device is gone: the destructor waits for nothing.
   void abandon() { established_ = false; }
   /// A receive's completion was seen; only for drained().
   void receive_ended() { --receives_; }

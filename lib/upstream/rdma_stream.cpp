@@ -196,6 +196,7 @@ void RdmaConnection::on_events() {
 
 void RdmaConnection::on_event(const RdmaLink::Event& event) {
   using Kind = RdmaLink::Event::Kind;
+  if (event.kind == Kind::kGone) forget_device();
   if (phase_ == Phase::kFarewell) return finish_if_done();
   switch (event.kind) {
     case Kind::kAddress:
@@ -218,6 +219,13 @@ void RdmaConnection::on_event(const RdmaLink::Event& event) {
       if (dialling()) return fail_dial(event.text, 0);
       return end(rdma_error(kRemoved));
   }
+}
+
+// Nothing completes any more, and nobody answers a farewell. The kernel says for ever that the completion queue's
+// descriptor has an error, so who went on to watch it would turn in circles until the connection is closed.
+void RdmaConnection::forget_device() {
+  if (watched_->completions.is_open()) watched_->completions.release();
+  link_->abandon();
 }
 
 base::Result<void> RdmaConnection::next_step(RdmaLink::Event::Kind reached) {

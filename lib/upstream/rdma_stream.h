@@ -56,6 +56,7 @@ class RdmaConnection : public std::enable_shared_from_this<RdmaConnection> {
   void watch_completions();
   void on_events();
   void on_event(const RdmaLink::Event& event);
+  void forget_device();
   base::Result<void> next_step(RdmaLink::Event::Kind reached);
   void on_completions();
   bool drain();

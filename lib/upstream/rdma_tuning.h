@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/clock.h"
 
@@ -18,6 +19,8 @@ struct RdmaTuning {
   base::Duration connect_timeout = std::chrono::seconds(10);
   /// A shared channel on which nothing moved for so long is asked PING (R64).
   base::Duration ping_after = std::chrono::seconds(5);
+  /// Where the kernel lists its RDMA devices. Tests without any have a folder of their own.
+  std::string devices = "/sys/class/infiniband";
 };
 
 RdmaTuning& rdma_tuning();

@@ -33,7 +33,10 @@ SilenceVerdict judge_silence(std::string_view reply) {
 
 struct SilenceCheck::Impl : std::enable_shared_from_this<Impl> {
   Impl(base::Loop& its_loop, ConnectOptions its_options, base::Duration its_silent)
-      : loop(its_loop), options(std::move(its_options)), silent(its_silent) {}
+      : loop(its_loop), options(std::move(its_options)), silent(its_silent) {
+    // A server that is busy accepts no connection over RDMA, and the dial would be taken for RDMA's failure.
+    if (options.rdma && !options.rdma->route->strict()) options.rdma.reset();
+  }
 
   bool is_silent(const Channel& channel, base::TimePoint now) const {
     const auto since = channel.silent_since();

@@ -58,6 +58,19 @@ def test_a_value_of_64_MiB(rdma):
     set_and_get(rdma.client(), "large", Pattern(64 * MIB, 3))
 
 
+def test_connections_are_counted_by_what_carries_them(rdma):
+    client = rdma.client()
+    assert client.call("MULTI") == b"OK"
+    assert client.call("PING") == b"QUEUED"
+
+    def pinned(transport):
+        return rdma.metrics().total("upstream_connections", transport=transport, state="pinned")
+
+    wait_until(lambda: pinned("rdma") == 1, "the connection of the transaction to be counted")
+    assert client.call("EXEC") == [b"PONG"]
+    assert rdma.metrics().total("upstream_connections", transport="tcp") == 0
+
+
 def test_a_pipeline_of_10_000_commands(rdma):
     client = rdma.client()
     sender = threading.Thread(target=client.raw, args=(b"".join(request("ECHO", i) for i in range(10_000)),))

@@ -58,6 +58,7 @@ TEST_F(LendingPoolTest, R54ABareConnectionIsMadeForItsBorrowerAndSaysNothingFirs
   pool.borrow_bare([&](auto result) { bare = std::move(result.value()); });
   run_until(loop, [&] { return bare != nullptr; });
   EXPECT_EQ(pool.in_use(), 1u);
+  EXPECT_EQ(pool.in_use_by_carrier(), (ByCarrier{1, 0, 0}));
   const std::string login = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
   std::string answer;
   bare->write({base::as_bytes(login)}, [](std::error_code) {});
@@ -65,7 +66,7 @@ TEST_F(LendingPoolTest, R54ABareConnectionIsMadeForItsBorrowerAndSaysNothingFirs
   run_until(loop, [&] { return !answer.empty(); });
   EXPECT_EQ(answer, "+OK\r\n");
   bare.reset();
-  pool.lost();
+  pool.lost(Carrier::kTcp);
   Borrowers borrowers(pool);
   borrowers.borrow(1);
   wait_served(borrowers, 1);
@@ -169,6 +170,7 @@ TEST_F(LendingPoolTest, ConnectionsAreMadeUpToTheLimitAndBorrowersWaitInOrder) {
   EXPECT_EQ(server.accepted(), 2u);
   EXPECT_EQ(pool.in_use(), 0u);
   EXPECT_EQ(pool.idle(), 2u);
+  EXPECT_EQ(pool.idle_by_carrier(), (ByCarrier{2, 0, 0}));
 }
 
 TEST_F(LendingPoolTest, TheLimitBoundsBothProtocolsTogetherAndAnIdleOneGivesWay) {
@@ -225,7 +227,7 @@ TEST_F(LendingPoolTest, ALostConnectionMakesRoomForAnother) {
   borrowers.borrow(1);
   wait_served(borrowers, 1);
   borrowers.connections.clear();
-  pool.lost();
+  pool.lost(Carrier::kTcp);
   wait_served(borrowers, 2);
   EXPECT_TRUE(borrowers.connections[1]);
   EXPECT_EQ(pool.in_use(), 1u);
