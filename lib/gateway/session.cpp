@@ -20,7 +20,8 @@ constexpr std::size_t kMostOpenReplies = 256;
 // The longest reply that a shared channel delivers whole; a longer one is paused when its client does not take it.
 constexpr std::size_t kLongReply = 64 * base::kKiB;
 // One write: a worker is never busy with one client's value for longer than this takes (promise 5).
-constexpr std::size_t kWriteBytes = 512 * base::kKiB;
+// The last 4 KiB are for the reply's ends, so that a value of whole MiB needs no write more for them.
+constexpr std::size_t kWriteBytes = 516 * base::kKiB;
 // A command up to this size is read whole before a connection is asked for, so that a client that stops in the middle
 // of one holds nothing that others need.
 constexpr std::size_t kReadWhole = base::kMiB;

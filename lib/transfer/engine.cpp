@@ -20,6 +20,7 @@
 #include "transfer/loan_desk.h"
 #include "transfer/registrations.h"
 #include "transfer/transfers.h"
+#include "transfer/value_layout.h"
 
 namespace keyferry::transfer {
 
@@ -56,6 +57,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
     base::TimePoint since;
     base::Executor* back = nullptr;
     base::UniqueFunction<void(base::Result<Loan>)> done;
+    Layout layout = Layout::kFromStart;
   };
 
   Impl(base::Loop& engine_loop, EngineOptions engine_options, std::vector<fabric::Fabric*> the_fabrics,
@@ -115,7 +117,8 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
                      base::UniqueFunction<void(base::Result<Loan>)> done) override {
     // Others may come to share it, so it is no memory of that client's; but it waits its turn as if it were.
     constexpr std::uint64_t kFlights = 1ULL << 63U;
-    lease(number, length, true, {memory::ClientId{kFlights | client}, {}, {}, &loop, std::move(done)});
+    lease(number, length, true,
+          {memory::ClientId{kFlights | client}, {}, {}, &loop, std::move(done), Layout::kBehindLead});
   }
   void submit(std::unique_ptr<Transfer> transfer) override { transfers->submit(std::move(transfer)); }
   void abandon(std::uint64_t number) override { transfers->abandon(number); }
@@ -217,14 +220,7 @@ void Engine::Impl::lease_answered(std::uint64_t number, base::Result<memory::Lea
 }
 
 void Engine::Impl::give(Request& request, memory::Lease lease) {
-  std::vector<base::MutableBytes> spans;
-  std::uint64_t left = lease.length;
-  for (const memory::RegionIndex index : lease.regions) {
-    const base::MutableBytes region = pool.region(index);
-    spans.push_back(region.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, region.size()))));
-    left -= spans.back().size();
-  }
-  Loan loan(desk, static_cast<std::uint64_t>(lease.id), std::move(spans), lease.length);
+  Loan loan(desk, static_cast<std::uint64_t>(lease.id), spans_of(pool, lease, request.layout), lease.length);
   book.granted(std::move(lease), request.client, now() - request.since);
   request.back->post([done = std::move(request.done), loan = std::move(loan)]() mutable { done(std::move(loan)); });
 }

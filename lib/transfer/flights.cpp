@@ -27,7 +27,7 @@ FetchResult without_value(GetResult result) {
 }  // namespace
 
 void Flights::fetch(std::uint64_t ticket, FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink) {
-  Waiter waiter{ticket, request.client, &back, std::move(sink)};
+  Waiter waiter{ticket, request.client, &back, std::make_shared<Receiver>(std::move(sink))};
   if (stopping_) return tell(std::move(waiter), {FetchResult::Kind::kRepeat, "stopping", {}});
   const Key key{request.identity, request.key};
   const auto found = lines_.find(key);
@@ -37,7 +37,7 @@ void Flights::fetch(std::uint64_t ticket, FetchRequest request, base::Executor& 
   } else {
     flight = begin(ticket, std::move(request));
   }
-  if (!flight->machine.in(FlightState::kLeasing)) back.post([sink = waiter.sink] { sink->fetch_leased(); });
+  if (!flight->machine.in(FlightState::kLeasing)) back.post([to = waiter.receiver] { to->leased(); });
   flight->waiters.push_back(std::move(waiter));
   by_ticket_[ticket] = std::move(flight);
 }
@@ -73,7 +73,7 @@ void Flights::leased(const Held& flight, base::Result<Loan> loan) {
   if (stopping_) return end(flight, {FetchResult::Kind::kRepeat, "stopping", {}});
   flight->loan = std::move(*loan);
   flight->machine.move(FlightState::kBehind);
-  for (const Waiter& waiter : flight->waiters) waiter.back->post([sink = waiter.sink] { sink->fetch_leased(); });
+  for (const Waiter& waiter : flight->waiters) waiter.back->post([to = waiter.receiver] { to->leased(); });
   advance(flight->key);
 }
 
@@ -118,11 +118,16 @@ void Flights::landed(const Held& flight, GetResult result) {
   if (result.kind != GetResult::Kind::kLanded) return end(flight, without_value(std::move(result)));
   if (flight->waiters.empty()) return end(flight, {});
   flight->machine.move(FlightState::kChecking);
-  flight->check =
-      SlicedCheck::begin(std::move(result.value), SlicedCheck::kSlice, *flight->waiters.front().back, executor_,
-                         [this, weak = std::weak_ptr(flight)](base::Result<SharedValue> value, base::Duration took) {
-                           if (const Held self = weak.lock()) checked(self, std::move(value), took);
-                         });
+  const Waiter& first = flight->waiters.front();
+  flight->hears_first = first.ticket;
+  flight->check = SlicedCheck::begin(
+      std::move(result.value), SlicedCheck::kSlice, *first.back, executor_,
+      [to = first.receiver](const SharedValue& value) {
+        to->fetched({FetchResult::Kind::kValue, {}, value});
+      },
+      [this, weak = std::weak_ptr(flight)](base::Result<SharedValue> value, base::Duration took) {
+        if (const Held self = weak.lock()) checked(self, std::move(value), took);
+      });
   // The lane is free: who waits behind need not wait for the hashing.
   advance(flight->key);
 }
@@ -130,7 +135,7 @@ void Flights::landed(const Held& flight, GetResult result) {
 void Flights::checked(const Held& flight, base::Result<SharedValue> value, base::Duration took) {
   if (!flight->machine.in(FlightState::kChecking)) return;
   metrics_.verified(took);
-  if (value) return end(flight, {FetchResult::Kind::kValue, {}, std::move(*value)});
+  if (value) return end(flight, {FetchResult::Kind::kValue, {}, std::move(*value)}, flight->hears_first);
   metrics_.mismatch();
   spdlog::error("a value from the fabric was wrong and is read again as BLOB.TCP_GET: {}", value.error().message);
   end(flight, {FetchResult::Kind::kRepeat, "checksum", {}});
@@ -193,13 +198,13 @@ void Flights::stop() {
 }
 
 /// Everybody who still waits gets the result; the next flight of the key may go.
-void Flights::end(const Held& flight, const FetchResult& result) {
+void Flights::end(const Held& flight, const FetchResult& result, std::uint64_t has_heard) {
   flight->machine.move(FlightState::kOver);
   --live_;
   flight->check.reset();
   for (Waiter& waiter : std::exchange(flight->waiters, {})) {
     by_ticket_.erase(waiter.ticket);
-    tell(std::move(waiter), result);
+    if (waiter.ticket != has_heard) tell(std::move(waiter), result);
   }
   if (const auto found = lines_.find(flight->key); found != lines_.end()) {
     if (found->second.recent == flight) found->second.recent.reset();
@@ -211,7 +216,7 @@ void Flights::end(const Held& flight, const FetchResult& result) {
 void Flights::tell(Waiter waiter, FetchResult result) {
   base::Executor& back = *waiter.back;
   back.post(
-      [sink = std::move(waiter.sink), result = std::move(result)]() mutable { sink->fetched(std::move(result)); });
+      [to = std::move(waiter.receiver), result = std::move(result)]() mutable { to->fetched(std::move(result)); });
 }
 
 }  // namespace keyferry::transfer

@@ -28,9 +28,10 @@ namespace keyferry::transfer {
 ///             they were when it was written; never once its last waiter has left
 ///
 /// A flight asks for its lease when it begins, on behalf of its first client, and is handed to Transfers when it has
-/// the lease and none of its key is on a lane. The value is hashed on the worker of its first waiter, and every waiter
-/// gets a share of it. A waiter that leaves leaves the others alone; with the last one the flight gives up what it
-/// waits for, or is abandoned on its lane (orphan_grace, then a fence).
+/// the lease and none of its key is on a lane. The value is hashed on the worker of its first waiter, which hears of it
+/// there, without the way over this thread and back; every other waiter gets a share of it from here. A waiter that
+/// leaves leaves the others alone; with the last one the flight gives up what it waits for, or is abandoned on its lane
+/// (orphan_grace, then a fence).
 ///
 /// Engine's thread only. What it asks of the rest of the engine is never answered inside the call.
 class Flights {
@@ -68,11 +69,26 @@ class Flights {
 
  private:
   using Key = std::pair<upstream::Identity, std::string>;
+  /// The engine's hold on a sink. Used on the waiter's executor only, whatever comes first there ends it: the value
+  /// from where it was hashed, or word from this thread that was on its way meanwhile.
+  class Receiver {
+   public:
+    explicit Receiver(std::shared_ptr<FetchSink> sink) : sink_(std::move(sink)) {}
+    void leased() const {
+      if (sink_) sink_->fetch_leased();
+    }
+    void fetched(FetchResult result) {
+      if (const std::shared_ptr<FetchSink> sink = std::exchange(sink_, nullptr)) sink->fetched(std::move(result));
+    }
+
+   private:
+    std::shared_ptr<FetchSink> sink_;
+  };
   struct Waiter {
     std::uint64_t ticket = 0;
     std::uint64_t client = 0;
     base::Executor* back = nullptr;
-    std::shared_ptr<FetchSink> sink;
+    std::shared_ptr<Receiver> receiver;
   };
   struct Flight {
     std::uint64_t number = 0;
@@ -83,8 +99,9 @@ class Flights {
     Loan loan;
     /// WriteMarks::state() just before the command was written.
     std::uint64_t marks = 0;
-    /// While kChecking.
+    /// While kChecking, and the waiter that hears of the value from there.
     std::shared_ptr<SlicedCheck> check;
+    std::uint64_t hears_first = 0;
   };
   using Held = std::shared_ptr<Flight>;
   struct Line {
@@ -101,7 +118,7 @@ class Flights {
   void landed(const Held& flight, GetResult result);
   void checked(const Held& flight, base::Result<SharedValue> value, base::Duration took);
   void give_up(const Held& flight);
-  void end(const Held& flight, const FetchResult& result);
+  void end(const Held& flight, const FetchResult& result, std::uint64_t has_heard = 0);
   static void tell(Waiter waiter, FetchResult result);
 
   Ground& ground_;

@@ -30,9 +30,12 @@ void Registrations::start() {
   register_next(0);
 }
 
-const fabric::Registration* Registrations::find(memory::RegionIndex region, std::size_t nic) const {
-  if (region >= slots_.size() || slots_[region].lost || !slots_[region].registrations[nic]) return nullptr;
-  return &*slots_[region].registrations[nic];
+std::optional<Window> Registrations::window(memory::RegionIndex region, std::size_t nic,
+                                            base::MutableBytes span) const {
+  if (region >= slots_.size() || slots_[region].lost || !slots_[region].registrations[nic]) return std::nullopt;
+  const fabric::Registration& registration = *slots_[region].registrations[nic];
+  const auto offset = static_cast<std::uint64_t>(span.data() - pool_.region(region).data());
+  return Window{registration.rkey, registration.wire_base + offset, span.size()};
 }
 
 std::size_t Registrations::registered() const {

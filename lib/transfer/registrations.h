@@ -10,6 +10,7 @@
 #include "fabric/fabric.h"
 #include "memory/pool.h"
 #include "transfer/backoff.h"
+#include "transfer/blob_command.h"
 #include "transfer/engine_metrics.h"
 
 namespace keyferry::transfer {
@@ -35,8 +36,8 @@ class Registrations {
                 Listener& listener);
 
   void start();
-  /// Null if the region has none there.
-  const fabric::Registration* find(memory::RegionIndex region, std::size_t nic) const;
+  /// How a command names `span`, which lies in that region; nothing if the region is not registered there.
+  std::optional<Window> window(memory::RegionIndex region, std::size_t nic, base::MutableBytes span) const;
   /// Closes these regions' registrations with one fabric (a fence on providers where that is part of it); `done` when
   /// all have been answered. One that failed is final: its region is given up when it is to be renewed.
   void drop(const std::vector<memory::RegionIndex>& regions, std::size_t nic, base::Task done);

@@ -5,17 +5,19 @@
 namespace keyferry::transfer {
 
 std::shared_ptr<SlicedCheck> SlicedCheck::begin(LandedValue value, std::size_t slice, base::Executor& worker,
-                                                base::Executor& engine, Done done) {
-  auto check = std::make_shared<SlicedCheck>(std::move(value), slice, worker, engine, std::move(done));
+                                                base::Executor& engine, Right right, Done done) {
+  auto check =
+      std::make_shared<SlicedCheck>(std::move(value), slice, worker, engine, std::move(right), std::move(done));
   check->next();
   return check;
 }
 
 SlicedCheck::SlicedCheck(LandedValue value, std::size_t slice, base::Executor& worker, base::Executor& engine,
-                         Done done)
+                         Right right, Done done)
     : checker_(std::in_place, std::move(value), slice),
       worker_(worker),
       engine_(engine),
+      right_(std::move(right)),
       done_(std::move(done)),
       began_(base::Clock::steady().now()) {}
 
@@ -31,6 +33,8 @@ void SlicedCheck::step() {
   base::Result<SharedValue> result =
       value ? base::Result<SharedValue>(std::make_shared<const CheckedValue>(std::move(*value)))
             : base::Result<SharedValue>(value.error());
+  Right right = std::move(right_);
+  if (result) right(*result);
   engine_.post([done = std::move(done_), result = std::move(result),
                 took = base::Clock::steady().now() - began_]() mutable { done(std::move(result), took); });
 }

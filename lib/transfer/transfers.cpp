@@ -384,10 +384,11 @@ std::optional<std::vector<Window>> Transfers::windows(const Transfer& transfer, 
   const memory::Lease* lease = parts_.book.usable(transfer.lease());
   if (lease == nullptr || parts_.registrations == nullptr) return std::nullopt;
   std::vector<Window> list;
-  for (std::size_t i = 0; i < transfer.loan.spans().size() && i < lease->regions.size(); ++i) {
-    const fabric::Registration* registration = parts_.registrations->find(lease->regions[i], nic);
-    if (registration == nullptr) return std::nullopt;
-    list.push_back({registration->rkey, registration->wire_base, transfer.loan.spans()[i].size()});
+  for (const base::MutableBytes span : transfer.loan.spans()) {
+    const memory::RegionIndex region = lease->regions[list.size() % lease->regions.size()];
+    const std::optional<Window> window = parts_.registrations->window(region, nic, span);
+    if (!window) return std::nullopt;
+    list.push_back(*window);
   }
   if (list.empty()) return std::nullopt;
   return list;

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from bench import HERE, MIB, ROOT, Report, count, cpu, load, rate, result_of, running_stack, start_load
+from bench import HERE, LOAD, MIB, ROOT, Report, count, cpu, go, load, rate, result_of, running_stack, start_bulk
 
 REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 SIZES = [1 * MIB, 16 * MIB, 64 * MIB]
@@ -35,38 +35,28 @@ class Measured:
         self.one = statistics.median(rate(result) for result in results)
 
 
-def measured(stack, begin):
-    """Runs clients that begin() starts; processor seconds are read around it."""
+def measured(stack, peers):
+    """Peers that have stored their values and done one operation each; processor seconds are read around the rest."""
     gateway, server, start = cpu(stack.keyferry_pid), cpu(stack.valkey_pid), time.monotonic()
-    results = [result_of(process) for process in begin()]
+    results = [result_of(process) for process in go(peers)]
     wall = time.monotonic() - start
     return Measured(results, wall, cpu(stack.keyferry_pid) - gateway, cpu(stack.valkey_pid) - server)
 
 
+def each(length, processes):
+    """Operations of one of them: about a gigabyte in all, and never so few that the first and the last weigh much."""
+    return max(4, count(length) // processes)
+
+
 def by_glide(stack, folder, library, processes, length, op):
     environment = {**os.environ, "GLIDE_LIBFABRIC_PATH": f"{library}/lib/libfabric.so.1"}
-    peers = [
-        subprocess.Popen([folder / "venv/bin/python", HERE / "glide_peer.py", str(stack.valkey_port), str(number), str(length), op, str(count(length) // processes)],
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        for number in range(processes)
-    ]  # fmt: skip
-    for peer in peers:
-        if peer.stdout.readline() != "ready\n":
-            raise SystemExit(f"GLIDE's client ended with status {peer.wait()}")
-
-    def begin():
-        for peer in peers:
-            peer.stdin.write("go\n")
-            peer.stdin.flush()
-        return peers
-
-    return measured(stack, begin)
+    peer = [folder / "venv/bin/python", HERE / "glide_peer.py", stack.valkey_port]
+    return measured(stack, [start_bulk([*peer, number, length, op, each(length, processes)], stdin=subprocess.PIPE, env=environment) for number in range(processes)])
 
 
 def by_keyferry(stack, processes, length, op):
-    start_up = measured(stack, lambda: [start_load("ops", stack.port, length, op, 1, number) for number in range(processes)])
-    del start_up  # it stored the values and made the lanes
-    return measured(stack, lambda: [start_load("ops", stack.port, length, op, count(length) // processes, number) for number in range(processes)])
+    peer = [LOAD, "ops", stack.port, length, op, each(length, processes)]
+    return measured(stack, [start_bulk([*peer, number], stdin=subprocess.PIPE) for number in range(processes)])
 
 
 def best(repeats):

@@ -48,22 +48,30 @@ def running_stack(**options):
 
 
 def start_load(*arguments):
-    return subprocess.Popen([LOAD, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([LOAD, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 
 
-def start_bulk(command):
-    """`bench_load bulk` or its like of fabric_peer.py: has stored its values and begins."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+def start_bulk(command, **options):
+    """`bench_load bulk` or `ops` or their like: has stored its values and begins, or waits for go()."""
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True, **options)
     if process.stdout.readline() != "ready\n":
         raise SystemExit(f"{' '.join(map(str, command))} ended with status {process.wait()}")
     return process
+
+
+def go(processes):
+    """Those that wait at start_bulk() begin, so that what they did before is in no figure."""
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return processes
 
 
 def result_of(process):
     output, _ = process.communicate()
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, process.args))} ended with status {process.returncode}")
-    return json.loads(output)
+    return json.loads(output.splitlines()[-1])
 
 
 def load(*arguments):

@@ -29,7 +29,8 @@ namespace {
 constexpr const char* kUsage =
     "small PORT CLIENTS RATE SECONDS              RATE requests a second in all, at fixed times whatever comes back\n"
     "bulk PORT CLIENTS BYTES get|set SECONDS PACE PACE: bytes a second of all clients, 0 = without pause\n"
-    "ops PORT BYTES get|set COUNT NUMBER          one client, the seconds of each operation\n"
+    "ops PORT BYTES get|set COUNT NUMBER          one client, the seconds of each operation. Says ready, waits for a "
+    "line\n"
     "socket BYTES COUNT                           the same between two processes over loopback, nothing but bytes\n"
     "hash BYTES COUNT                             CRC-32C of that many bytes\n";
 
@@ -187,6 +188,10 @@ void ops(int port, std::size_t bytes, bool set, int count, int number) {
   Mover mover(port, bytes, set, number);
   mover.store();
   mover.once();
+  std::puts("ready");
+  std::fflush(stdout);
+  while (std::getchar() != '\n' && std::feof(stdin) == 0) {
+  }
   const double cpu = cpu_seconds();
   const std::vector<double> each = time_each(count, [&] { mover.once(); });
   print_ops(each, bytes, cpu_seconds() - cpu);

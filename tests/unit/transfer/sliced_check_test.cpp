@@ -33,13 +33,15 @@ class SlicedCheckTest : public testing::Test {
     const base::MutableBytes memory(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
     LandedValue value{Loan(owner, 1, {memory.first(7), memory.subspan(7)}, bytes.size()), bytes.size(),
                       base::crc32c(memory) + crc_error};
-    return SlicedCheck::begin(std::move(value), 10, worker, engine,
-                              [this](base::Result<SharedValue> one, base::Duration) { result = std::move(one); });
+    return SlicedCheck::begin(
+        std::move(value), 10, worker, engine, [this](const SharedValue& one) { right = one; },
+        [this](base::Result<SharedValue> one, base::Duration) { result = std::move(one); });
   }
 
   std::string bytes = "thirty-five bytes, and that is all.";
   std::shared_ptr<CountingOwner> owner = std::make_shared<CountingOwner>();
   OneByOne worker, engine;
+  SharedValue right;
   std::optional<base::Result<SharedValue>> result;
 };
 
@@ -59,7 +61,9 @@ TEST_F(SlicedCheckTest, WhatOtherClientsAskOfTheWorkerIsServedBetweenTheSlices) 
   EXPECT_EQ(slices, 4U) << "35 bytes in slices of 10";
   ASSERT_EQ(engine.tasks.size(), 1U);
   EXPECT_FALSE(result.has_value());
+  ASSERT_TRUE(right) << "who is on the worker hears of it there";
   engine.run_one();
+  EXPECT_EQ(*result.value(), right);
   ASSERT_TRUE(result && *result);
   EXPECT_EQ((**result)->length(), bytes.size());
 }
@@ -68,6 +72,7 @@ TEST_F(SlicedCheckTest, AWrongValueGivesItsMemoryBackBeforeItIsTold) {
   begin(1);
   while (!worker.tasks.empty()) worker.run_one();
   EXPECT_EQ(owner->count, 1);
+  EXPECT_FALSE(right);
   engine.run_one();
   ASSERT_TRUE(result.has_value());
   EXPECT_FALSE(*result);
