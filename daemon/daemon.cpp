@@ -301,6 +301,7 @@ gateway::ListenOptions Daemon::listener_of(const ListenOptions& options, const s
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     rules.deny_commands.push_back(std::move(one));
   }
+  rules.protocol = static_cast<resp::Protocol>(options.protocol);
   return listener;
 }
 

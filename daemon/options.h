@@ -54,6 +54,8 @@ struct ListenOptions {
   std::vector<std::string> user_by_uid{};
   /// "CONFIG", "CONFIG SET".
   std::vector<std::string> deny_commands{};
+  /// 2 or 3.
+  std::uint64_t protocol = 2;
   bool operator==(const ListenOptions&) const = default;
 };
 

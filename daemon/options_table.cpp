@@ -224,6 +224,14 @@ constexpr std::array kTable{
                    "Commands that are refused here, such as FLUSHALL or \"CONFIG SET\". Scripts are not looked into: "
                    "the server's ACLs are what keeps a user from something.",
                .set = kSet<&Options::listen, &ListenOptions::deny_commands>},
+    OptionInfo{.path = "listen[].protocol",
+               .type = kCount,
+               .default_text = "2",
+               .doc = "Version of RESP that clients speak before HELLO: what the server has for client-default-resp, "
+                      "which only servers built for tests know.",
+               .least = 2,
+               .most = 3,
+               .set = kSet<&Options::listen, &ListenOptions::protocol>},
 
     OptionInfo{.path = "upstream", .type = kSection, .doc = "The server that is spoken to."},
     OptionInfo{.path = "upstream.mode",

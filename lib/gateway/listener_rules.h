@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "resp/protocol.h"
 #include "upstream/connection.h"
 #include "upstream/credentials.h"
 
@@ -45,6 +46,9 @@ struct ListenerRules {
   std::vector<std::pair<std::uint32_t, MappedUser>> users_by_uid;
   /// Commands that are refused here, "CONFIG" or "CONFIG SET", in capitals.
   std::vector<std::string> deny_commands;
+  /// What clients speak until they say HELLO, and after RESET: the server's client-default-resp, which only servers
+  /// built for tests have.
+  resp::Protocol protocol = resp::Protocol::kResp2;
 
   bool admits(const PeerCredentials& peer) const;
   /// `peer`: nothing for clients that came by TCP.

@@ -112,7 +112,7 @@ std::string name_reply(Session& session) {
 }
 
 void reset_client(Session& session) {
-  session.client().protocol = resp::Protocol::kResp2;
+  session.client().protocol = session.rules().protocol;
   session.forget_login();
   session.client().name.clear();
 }

@@ -116,6 +116,7 @@ class Router final : public upstream::ReplySink {
   void keep_pin();
   void name_pin();
   void tell_pin(std::span<const std::string_view> args);
+  void mark_for_wait(PinPlan& wait);
   bool subscribes_by_pushes(std::span<const std::string_view> args) const;
   bool start_raw();
   bool redirect_ready(std::span<const std::string_view> args);

@@ -163,13 +163,29 @@ void Router::send_words(const std::vector<std::string>& words, CommandClass comm
   pin_->send(bytes, session_.open_reply(command_class), std::move(todo));
 }
 
+/// The server waits for what it has sent its replicas up to the connection's own last write, and this client wrote by
+/// others: a database swapped with itself changes nothing, but counts as a write, and all others came before it.
+void Router::mark_for_wait(PinPlan& wait) {
+  const std::string database = std::to_string(session_.client().identity.database);
+  std::string bytes;
+  resp::append_command(bytes, {"SWAPDB", database, database});
+  const auto refusal = std::make_shared<std::string>();
+  pin_->send(bytes, 0, {.effect = PinEffect::kSilent, .answer = [refusal](const std::string& reply) {
+                          // A replica refuses WAIT, too, and says why.
+                          if (reply.starts_with('-') && !reply.starts_with("-READONLY")) *refusal = reply.substr(1);
+                        }});
+  wait.rewrite = [refusal](std::string reply) {
+    if (refusal->empty()) return reply;
+    return "-ERR keyferry: nothing to wait for: on a shared listener WAIT needs SWAPDB, and the server said " +
+           *refusal;
+  };
+}
+
 void Router::send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
   PinPlan todo = plan(route, args);
-  // The server waits for what was written before this connection's previous command, by whomever: all that this client
-  // wrote is among it.
-  if (args[0].size() >= 4 && equals_upper(args[0].substr(0, 4), "WAIT") && !dedicated_ &&
+  if ((equals_upper(args[0], "WAIT") || equals_upper(args[0], "WAITAOF")) && !dedicated_ &&
       !pin_->may_be_in_transaction())
-    tell_pin(std::array<std::string_view, 1>{"PING"});
+    mark_for_wait(todo);
   const CommandClass command_class = route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned;
   if (const auto place = dedicated_ ? std::nullopt : redirect_place(args)) {
     std::vector<std::string> words(args.begin(), args.end());

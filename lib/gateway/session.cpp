@@ -52,6 +52,7 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
       router_(*this, origin.dedicated),
       last_active_(base::Clock::steady().now()) {
   client_.id = origin.id;
+  client_.protocol = origin.rules->protocol;
   forget_login();
   output_.on_value_written(
       [&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
@@ -209,7 +210,10 @@ bool Session::may_go_on() const {
   // All replies under way must fit into what may be queued for this client (limits.client_buffer).
   const std::size_t most_open =
       std::clamp<std::size_t>(worker_.options.client_buffer / kLongReply, 1, kMostOpenReplies);
-  return !output_full() && slots_.open_count() < most_open && worker_.buffered < worker_.options.worker_buffer;
+  // How much a stranger's next command may hold is known when its login is over.
+  const bool login_decides = must_log_in_ && router_.has_operations();
+  return !login_decides && !output_full() && slots_.open_count() < most_open &&
+         worker_.buffered < worker_.options.worker_buffer;
 }
 
 bool Session::output_full() const {
@@ -221,6 +225,11 @@ bool Session::take_command() {
   using Event = resp::RequestParser::Event;
   // Asked again the parser would take the body for one that is to be buffered.
   if (body_offered_) return router_.take_body();
+  if (parser_.limits().authenticated == must_log_in_) {
+    resp::RequestLimits limits = parser_.limits();
+    limits.authenticated = !must_log_in_;
+    parser_.set_limits(limits);
+  }
   const std::string_view input = input_.view();
   Event event = parser_.parse(input);
   while (event == Event::kBody && reads_whole()) event = parser_.parse(input);
@@ -376,6 +385,7 @@ void Session::protocol_error(std::string_view text) {
 
 void Session::close_after_output() {
   closing_ = true;
+  worker_.directory.remove(client_.id);
   schedule_flush();
 }
 
@@ -471,7 +481,7 @@ void Session::tick(base::TimePoint now) {
   if (std::exchange(left_waiting_, left) && left) return close("closed by the client");
   const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for =
-      (writing_ && holds_something) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);
+      (writing_ && (holds_something || closing_)) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);
   // What lies in the kernel's send buffer was not taken by the client: that has room in steps of megabytes only.
   const std::uint64_t moved = waited_for ? moved_ - std::min<std::uint64_t>(moved_, stream_->unsent()) : moved_;
   if (!waited_for || moved >= moved_mark_ + kStallBytes || mark_time_ == base::TimePoint{}) {

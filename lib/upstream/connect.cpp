@@ -225,8 +225,9 @@ void ConnectOptions::take_login() {
 
 std::string ConnectOptions::auth_command() const {
   std::string command;
-  // The short form is all that a server before ACLs knows, and means the same.
-  if (user == "default") {
+  // The short form is all that a server before ACLs knows. A client's login has the long one: should its user need no
+  // password any more, the server still takes any for it, and refuses the short form.
+  if (user == "default" && !authenticate) {
     resp::append_command(command, {"AUTH", password});
   } else {
     resp::append_command(command, {"AUTH", user, password});

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 from running_stack import PATIENCE, wait_until
-from wire import Wire
+from wire import Wire, request
 
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="kf-logins-"))
 LOCKED, MAPPED, OTHERS, OURS = (str(FOLDER / f"{name}.sock") for name in ("locked", "mapped", "others", "ours"))
@@ -62,7 +62,7 @@ def test_R54_a_locked_listener_takes_nothing_before_the_server_has_agreed_to_a_l
     one = clients(LOCKED)
     assert one.call("GET", "k") == one.call("NOSUCH") == "NOAUTH Authentication required."
     assert one.call("HELLO", 3).startswith("NOAUTH HELLO must be called")
-    assert one.call("SET", "k", "x" * (2 << 20)).startswith("NOAUTH")
+    assert one.call("SET", "k", "x" * 16384).startswith("NOAUTH")
     assert one.call("AUTH", "ann", "wrong").startswith("WRONGPASS")
     assert one.call("GET", "k").startswith("NOAUTH")
     assert one.call("HELLO", 3, "AUTH", "ann", "secret")[b"proto"] == 3
@@ -178,3 +178,29 @@ def test_a_password_that_the_server_wants_later_holds_for_clients_that_come_then
     finally:
         admin.config_set("requirepass", "")
     wait_until(lambda: clients().call("GET", "k") == b"v", "no password to be asked for any more")
+
+
+@pytest.mark.parametrize("header, what", [(b"*11\r\n", "multibulk"), (b"*1\r\n$16385\r\n", "bulk")])
+def test_a_stranger_may_not_announce_much(clients, header, what):
+    one = clients(LOCKED)
+    one.raw(header)
+    assert one.reply() == f"ERR Protocol error: unauthenticated {what} length"
+    assert ended(one)
+
+
+def test_what_comes_behind_a_login_is_measured_as_its_users(clients):
+    one = clients(LOCKED)
+    one.raw(request("AUTH", "ann", "secret") + request("MGET", *["none"] * 20) + request("ECHO", "x" * 20000))
+    assert [one.reply() for _ in range(3)] == [b"OK", [None] * 20, b"x" * 20000]
+
+
+def test_a_login_outlives_the_password_of_a_user_that_needs_none_any_more(clients, stack):
+    server = stack.direct_info_client
+    server.execute_command("ACL", "SETUSER", "default", "resetpass", ">first")
+    try:
+        one = clients()
+        assert one.call("AUTH", "first") == b"OK"
+    finally:
+        server.execute_command("ACL", "SETUSER", "default", "resetpass", "nopass")
+    # By a connection that is made now, with a password that is none.
+    assert one.call("SELECT", 7) == one.call("SET", "k", 1) == b"OK"

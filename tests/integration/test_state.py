@@ -333,3 +333,28 @@ def test_a_large_value_in_a_transaction_is_counted_as_a_fallback_and_a_small_one
     assert stack.metrics().total("fallback_total", reason="own_connection") == before
     one.call("BLOB.TCP_SET", "k", "x" * (1 << 20))
     assert stack.metrics().total("fallback_total", reason="own_connection") == before + 1
+
+
+def test_a_wait_waits_for_what_its_client_wrote_by_a_shared_connection(clients, stack):
+    server = stack.direct_info_client
+    # Nothing is brought to disk by itself, so that WAITAOF for something that was written ends by its time.
+    server.config_set("appendfsync", "no")
+    server.config_set("appendonly", "yes")
+    try:
+        wait_until(lambda: not server.info("persistence")["aof_rewrite_in_progress"], "the first append-only file", lambda: None)
+        one = clients()
+        assert one.call("SET", "k", "v") == b"OK"
+        assert one.call("WAITAOF", 1, 0, 50) == [0, 0]
+        server.config_set("appendfsync", "always")
+        assert one.call("SET", "k", "w") == b"OK"
+        assert one.call("WAITAOF", 1, 0, 0) == [1, 0]
+    finally:
+        server.config_set("appendonly", "no")
+
+
+def test_a_user_who_may_not_mark_its_writes_gets_an_error_from_wait_and_no_false_answer(clients, stack):
+    stack.direct_info_client.execute_command("ACL", "SETUSER", "eve", "reset", "on", "nopass", "~*", "+@all", "-swapdb")
+    one = clients()
+    assert one.call("AUTH", "eve", "x") == one.call("SET", "k", "v") == b"OK"
+    assert "needs SWAPDB" in one.call("WAIT", 0, 10)
+    assert one.call("GET", "k") == b"v"

@@ -51,7 +51,7 @@ listen:
   - tcp: 0.0.0.0:7000
     allow_unauthenticated: true
   - {unix: /tmp/k.sock, mode: "0600", upstream: dedicated, allow_uids: [0], allow_gids: [root], user: app,
-     password_file: /app, user_by_uid: ["0 adm /adm"], deny_commands: [KEYS, "CONFIG SET"]}
+     password_file: /app, user_by_uid: ["0 adm /adm"], deny_commands: [KEYS, "CONFIG SET"], protocol: 3}
   - {tcp: 127.0.0.1:7005, require_auth: true}
 upstream:
   mode: standalone
@@ -107,7 +107,8 @@ log: {level: debug, format: json}
                     "app",
                     "/app",
                     {"0 adm /adm"},
-                    {"KEYS", "CONFIG SET"}},
+                    {"KEYS", "CONFIG SET"},
+                    3},
                    {{"127.0.0.1", 7005}, "", 0660, false, std::nullopt, ListenUpstream::kShared, true}};
   wanted.upstream = {"standalone",
                      {{"db.example", 7001, 7002, 7003}},

@@ -33,6 +33,12 @@ TEST(Handshake, AuthAndSelectComeFirst) {
   EXPECT_EQ(Handshake(options).request(), commands({{"AUTH", "app", "secret"}, {"SELECT", "3"}}));
 }
 
+TEST(Handshake, ALoginAsDefaultNamesItsUserAsTheShortFormIsRefusedOnceNoPasswordIsNeeded) {
+  const ConnectOptions options =
+      ConnectOptions{}.with({.user = "default", .password = "old", .database = 0}, resp::Protocol::kResp2);
+  EXPECT_EQ(Handshake(options).request(), commands({{"AUTH", "default", "old"}}));
+}
+
 TEST(Handshake, R54ADatabaseChosenBeforeAuthIsChosenByTheConfiguredUserForOneWhoMayNot) {
   ConnectOptions configured;
   configured.password = "secret";
