@@ -121,7 +121,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
           {memory::ClientId{kFlights | client}, {}, {}, &loop, std::move(done), Layout::kBehindLead});
   }
   void submit(std::unique_ptr<Transfer> transfer) override { transfers->submit(std::move(transfer)); }
-  void abandon(std::uint64_t number) override { transfers->abandon(number); }
+  void abandon(std::uint64_t number, Farewell farewell) override { transfers->abandon(number, farewell); }
 
   void regions_moved() override;
   void flight_changed() override { metrics.pool(pool.stats()); }

@@ -142,6 +142,10 @@ void Flights::checked(const Held& flight, base::Result<SharedValue> value, base:
 }
 
 void Flights::leave(std::uint64_t ticket) {
+  remove(ticket, Farewell::kWithGrace);
+}
+
+void Flights::remove(std::uint64_t ticket, Farewell farewell) {
   const auto found = by_ticket_.find(ticket);
   if (found == by_ticket_.end()) return;
   const Held flight = std::move(found->second);
@@ -150,7 +154,7 @@ void Flights::leave(std::uint64_t ticket) {
                                    [ticket](const Waiter& one) { return one.ticket == ticket; });
   tell(std::move(*waiter), {FetchResult::Kind::kLeft, {}, {}});
   flight->waiters.erase(waiter);
-  if (flight->waiters.empty()) give_up(flight);
+  if (flight->waiters.empty()) give_up(flight, farewell);
 }
 
 void Flights::end_client(std::uint64_t client) {
@@ -160,10 +164,10 @@ void Flights::end_client(std::uint64_t client) {
                                     [&](const Waiter& one) { return one.ticket == ticket && one.client == client; });
     if (theirs) tickets.push_back(ticket);
   }
-  for (const std::uint64_t ticket : tickets) leave(ticket);
+  for (const std::uint64_t ticket : tickets) remove(ticket, Farewell::kAtOnce);
 }
 
-void Flights::give_up(const Held& flight) {
+void Flights::give_up(const Held& flight, Farewell farewell) {
   switch (flight->machine.state()) {
     case FlightState::kLeasing:
       ground_.cancel_lease(flight->number);
@@ -174,9 +178,9 @@ void Flights::give_up(const Held& flight) {
     case FlightState::kQueued:
       // Answered at once, but not inside the call: nobody may join it meanwhile.
       lines_[flight->key].next.reset();
-      return ground_.abandon(flight->number);
+      return ground_.abandon(flight->number, farewell);
     case FlightState::kOnLane:
-      return ground_.abandon(flight->number);
+      return ground_.abandon(flight->number, farewell);
     case FlightState::kChecking:
       flight->check->cancel();
       return end(flight, {});

@@ -44,7 +44,7 @@ class Flights {
                                base::UniqueFunction<void(base::Result<Loan>)> done) = 0;
     virtual void cancel_lease(std::uint64_t number) = 0;
     virtual void submit(std::unique_ptr<Transfer> transfer) = 0;
-    virtual void abandon(std::uint64_t number) = 0;
+    virtual void abandon(std::uint64_t number, Farewell farewell) = 0;
   };
 
   /// `region`: bytes of one region; `largest`: the longest lease. `executor`: the engine's thread.
@@ -59,7 +59,8 @@ class Flights {
   void fetch(std::uint64_t ticket, FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink);
   /// Nobody waits for that answer any more: it is kLeft, unless another is on its way already.
   void leave(std::uint64_t ticket);
-  /// All that a client waits for, as by leave(). What others wait for with it goes on.
+  /// All that a client waits for, but without a grace for what it alone waits for. What others wait for with it goes
+  /// on.
   void end_client(std::uint64_t client);
   /// Flights that have a lease and wait for another are answered; the others' leases and transfers are.
   void stop();
@@ -117,7 +118,8 @@ class Flights {
   void posted(const Held& flight);
   void landed(const Held& flight, GetResult result);
   void checked(const Held& flight, base::Result<SharedValue> value, base::Duration took);
-  void give_up(const Held& flight);
+  void remove(std::uint64_t ticket, Farewell farewell);
+  void give_up(const Held& flight, Farewell farewell);
   void end(const Held& flight, const FetchResult& result, std::uint64_t has_heard = 0);
   static void tell(Waiter waiter, FetchResult result);
 

@@ -98,7 +98,7 @@ std::string_view Transfers::refusal(const Transfer& transfer) const {
   return transfer.group && transfer.group->refused ? transfer.group->refused : "";
 }
 
-void Transfers::abandon(std::uint64_t number) {
+void Transfers::abandon(std::uint64_t number, Farewell farewell) {
   const auto waiting =
       std::find_if(queue_.begin(), queue_.end(), [&](const Owned& one) { return one->number == number; });
   if (waiting != queue_.end()) {
@@ -108,8 +108,10 @@ void Transfers::abandon(std::uint64_t number) {
   }
   const auto found = running_.find(number);
   if (found == running_.end() || found->second.grace) return;
-  found->second.grace =
-      interrupt_after(orphan_grace_, found->second.lane.lock(), "abandoned", "nobody waits for this GET any more");
+  const std::shared_ptr<Lane> lane = found->second.lane.lock();
+  found->second.grace = farewell == Farewell::kAtOnce
+                            ? interrupt_after({}, lane, "client_ended", "this client was ended")
+                            : interrupt_after(orphan_grace_, lane, "abandoned", "nobody waits for this GET any more");
 }
 
 void Transfers::end_client(memory::ClientId client) {

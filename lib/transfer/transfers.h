@@ -67,6 +67,9 @@ struct Transfer {
   memory::LeaseId lease() const { return memory::LeaseId{loan.lease()}; }
 };
 
+/// How the last of a GET's clients went: by itself, so that its reply may still come in time, or by CLIENT KILL.
+enum class Farewell : std::uint8_t { kWithGrace, kAtOnce };
+
 /// Queue and execution of transfers: in order of arrival each gets the next idle lane of its identity, its command is
 /// written, its reply decides. Engine's thread only.
 class Transfers final : public LanePool::Listener {
@@ -86,8 +89,8 @@ class Transfers final : public LanePool::Listener {
   void set_lanes(LanePool* lanes) { lanes_ = lanes; }
   void submit(std::unique_ptr<Transfer> transfer);
   /// A GET that nobody waits for: answered at once if it is not on a lane yet, fenced if it is still there after
-  /// orphan_grace.
-  void abandon(std::uint64_t number);
+  /// orphan_grace, or in the loop's next turn.
+  void abandon(std::uint64_t number, Farewell farewell);
   /// Refuses what that client has waiting and fences what it has on a lane.
   void end_client(memory::ClientId client);
   /// Everything that waits is answered; what runs is the lanes' to stop.

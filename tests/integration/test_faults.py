@@ -6,7 +6,7 @@ Whatever goes wrong, the client gets the right value or exactly one error, the n
 import pytest
 from faults import NEW, OLD, armed, fired, get, put, store, stored, works_again
 from running_stack import wait_until
-from ways import MIB, reasons
+from ways import MIB, Travelled, reasons
 from wire import ErrorReply, Pattern
 
 GET = "BLOB.RDMA_GET"
@@ -124,6 +124,27 @@ def test_a_value_that_is_replaced_by_a_larger_one_between_two_gets_comes_right(s
             pattern = Pattern(length, seed=length)
             store(stack, "growing", pattern)
             assert get(wire, "growing", pattern) is None
+    stack.wait_quiet()
+
+
+def test_a_lane_that_is_fenced_in_the_middle_of_a_value_holds_up_no_other(make_stack):
+    """The fence closes the endpoint, so the server's slots (64) are free again at once."""
+    stack = make_stack(config={"transfer": {"threshold": "4KiB", "lanes": 2, "warm": 2, "orphan_grace": "1h"}})
+    large, small = Pattern(64 * MIB, seed=31), Pattern(4096, seed=32)
+    store(stack, "large", large)
+    store(stack, "small", small)
+    with stack.wire() as victim, stack.wire() as other, armed(stack, "pause-after", "600", "5000", on=GET):
+        number = victim.call("CLIENT", "ID")
+        before = stack.info()[Travelled.FIELDS["get"]]
+        victim.send("BLOB.TCP_GET", "large")
+        wait_until(lambda: stack.info()[Travelled.FIELDS["get"]] > before, "bytes of the large value to have left", stack.info)
+        assert other.call("CLIENT", "KILL", "ID", number) == 1
+        wait_until(lambda: stack.metrics().total("fences_total", reason="client_ended") == 1, "the fence", stack.log)
+        travelled = Travelled(stack)
+        assert get(other, "small", small) is None
+        assert travelled.since()["get", "rdma"] == 1
+        assert stack.info()["largeobj_in_flight"] == 0, "pieces of the fenced lane hold slots"
+        assert stack.info()[Travelled.FIELDS["get"]] - before < large.length, "the large value was not in its middle: nothing was shown"
     stack.wait_quiet()
 
 

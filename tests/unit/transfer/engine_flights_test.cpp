@@ -202,6 +202,19 @@ TEST(EngineFlights, AClientThatIsEndedTakesNothingFromThoseWhoShareWithIt) {
   EXPECT_EQ(bytes_of(*second), bytes);
 }
 
+TEST(EngineFlights, AClientThatIsEndedIsFencedWithoutGraceIfNobodySharesWithIt) {
+  Rig rig({Rig::lane().answer(say("")).until_closed()},
+          [](transfer::EngineOptions& options) { options.orphan_grace = std::chrono::hours(1); });
+  rig.start();
+  const auto alone = ask(rig, "key", 5000);
+  rig.fabric.wait_for_owed(1);
+  rig.engine->end_client(1);
+  until_answered(rig, {alone});
+  EXPECT_EQ(alone->result->kind, Kind::kLeft);
+  rig.until_regions("free", Rig::kRegions);
+  EXPECT_TRUE(rig.metric_has("keyferry_fences_total{reason=\"client_ended\"} 1"));
+}
+
 TEST(EngineFlights, R95WhenTheLastHasLeftItIsFencedAfterItsGraceAndNobodyJoinsIt) {
   Rig rig({Rig::lane().answer(say("")).until_closed(), Rig::lane().answer(say("$-1\r\n")).until_closed()},
           [](transfer::EngineOptions& options) {
