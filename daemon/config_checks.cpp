@@ -123,7 +123,8 @@ class Checker {
 
   void upstream() {
     const UpstreamOptions& upstream = options_.upstream;
-    if (upstream.nodes.size() != 1) {
+    sentinels();
+    if (!uses_sentinels(options_) && upstream.nodes.size() != 1) {
       add("upstream.nodes", std::to_string(upstream.nodes.size()) + " items; mode standalone has exactly one");
     }
     for (std::size_t i = 0; i < upstream.nodes.size(); ++i) {
@@ -143,6 +144,27 @@ class Checker {
       add("upstream.user", upstream.user + " needs a password; set upstream.password_file");
     if (!upstream.password_file.empty() && !upstream.password_command.empty())
       add("upstream.password_command", "and password_file are two sources of one password; take one of them out");
+  }
+
+  void sentinels() {
+    const UpstreamOptions& upstream = options_.upstream;
+    const bool wanted = uses_sentinels(options_);
+    for (const std::string& one : upstream.sentinels) {
+      if (!parse_host_port(one)) add("upstream.sentinels", one + " is not HOST:PORT");
+    }
+    if (!wanted) {
+      if (!upstream.sentinels.empty()) add("upstream.sentinels", "would never be asked; set upstream.mode: sentinel");
+      if (!upstream.master.empty()) add("upstream.master", "is for upstream.mode: sentinel");
+      if (!upstream.sentinel_password_file.empty())
+        add("upstream.sentinel_password_file", "is for upstream.mode: sentinel");
+      return;
+    }
+    if (upstream.sentinels.empty()) add("upstream.sentinels", "mode sentinel needs at least one");
+    if (upstream.master.empty()) add("upstream.master", "mode sentinel needs the name that they know the primary by");
+    if (upstream.nodes != default_options().upstream.nodes)
+      add("upstream.nodes", "would never be used: mode sentinel takes the server from upstream.sentinels; take it out");
+    if (upstream.sentinel_user != "default" && upstream.sentinel_password_file.empty())
+      add("upstream.sentinel_user", upstream.sentinel_user + " needs upstream.sentinel_password_file");
   }
 
   void tls() {

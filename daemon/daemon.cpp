@@ -16,6 +16,7 @@
 #include "daemon/config_cpus.h"
 #include "daemon/config_ids.h"
 #include "daemon/network_way.h"
+#include "daemon/options_values.h"
 #include "daemon/placement.h"
 #include "fabric/open.h"
 #include "upstream/rdma_tuning.h"
@@ -60,15 +61,20 @@ std::vector<std::unique_ptr<PasswordSource>> upstream_password(base::Loop& loop,
   return list;
 }
 
+upstream::TlsOptions tls_options(const TlsFiles& files) {
+  return {files.ca, files.cert, files.key, files.name};
+}
+
 /// `passwords`: the first is the configured identity's, if it has one.
 upstream::ConnectOptions connect_options(const Options& options,
-                                         const std::vector<std::unique_ptr<PasswordSource>>& passwords) {
+                                         const std::vector<std::unique_ptr<PasswordSource>>& passwords,
+                                         const std::shared_ptr<upstream::Whereabouts>& where) {
   upstream::ConnectOptions connect;
   const HostPort node = node_address(options);
   connect.address = {node.host, node.port};
+  connect.where = where;
   if (uses_tls(options)) {
-    const TlsFiles files = options.upstream.tls.value_or(TlsFiles{});
-    connect.tls = upstream::TlsOptions{files.ca, files.cert, files.key, files.name};
+    connect.tls = tls_options(options.upstream.tls.value_or(TlsFiles{}));
   }
   connect.user = options.upstream.user;
   if (!options.upstream.password_file.empty() || !options.upstream.password_command.empty())
@@ -80,8 +86,9 @@ upstream::ConnectOptions connect_options(const Options& options,
 /// The same for ordinary commands, which alone may go by RDMA (lanes never do).
 upstream::ConnectOptions ordinary_options(const Options& options,
                                           const std::vector<std::unique_ptr<PasswordSource>>& passwords,
+                                          const std::shared_ptr<upstream::Whereabouts>& where,
                                           const std::shared_ptr<upstream::RdmaRoute>& route) {
-  upstream::ConnectOptions connect = connect_options(options, passwords);
+  upstream::ConnectOptions connect = connect_options(options, passwords, where);
   if (route == nullptr) return connect;
   upstream::RdmaSettings settings;
   settings.port = rdma_port(options);
@@ -158,7 +165,7 @@ std::vector<std::vector<unsigned>> placed_cpus(const Options& options, const fab
     std::string name = fabric->traits().domain;
     nics.push_back(name.ends_with("-rdm") ? name.substr(0, name.size() - 4) : name);
   }
-  if (options.placement.workers == "auto") nics.push_back(way_to(node_address(options)).interface);
+  if (options.placement.workers == "auto") nics.push_back(way_to(way_address(options)).interface);
   Placement placed = place_workers(options, nics, cpus_allowed());
   spdlog::info("{}", placed.text);
   return std::move(placed.workers);
@@ -237,7 +244,8 @@ Daemon::Daemon(const Options& options)
   // the process at once.
   signals_ = std::make_unique<Signals>(loop_.context());
   transfer::EngineOptions engine;
-  engine.connect = connect_options(options_, passwords_);
+  where_ = make_whereabouts();
+  engine.connect = connect_options(options_, passwords_, where_);
   engine.lanes = options_.transfer.lanes;
   engine.warm = options_.transfer.warm;
   engine.min_rate = options_.transfer.min_rate;
@@ -250,7 +258,7 @@ Daemon::Daemon(const Options& options)
   std::vector<fabric::Fabric*> fabrics;
   if (fabric_ != nullptr) fabrics.push_back(fabric_.get());
   engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabrics, no_fabric_reason_, memory_, metrics_);
-  const upstream::ConnectOptions ordinary = ordinary_options(options_, passwords_, rdma_);
+  const upstream::ConnectOptions ordinary = ordinary_options(options_, passwords_, where_, rdma_);
   check_required(ordinary);
   const std::size_t workers = worker_count(options_);
   gateway::WorkerOptions worker = worker_options(options_, ordinary, workers);
@@ -265,6 +273,24 @@ Daemon::~Daemon() {
     engine_thread_.join();
   }
   engine_.reset();
+}
+
+std::shared_ptr<upstream::Whereabouts> Daemon::make_whereabouts() {
+  if (!uses_sentinels(options_)) return std::make_shared<upstream::Whereabouts>();
+  const UpstreamOptions& given = options_.upstream;
+  upstream::SentinelOptions sentinels;
+  for (const std::string& one : given.sentinels) {
+    const HostPort address = parse_host_port(one).value_or(HostPort{});
+    sentinels.sentinels.push_back({address.host, address.port});
+  }
+  sentinels.master = given.master;
+  sentinels.user = given.sentinel_user;
+  if (given.tls && given.sentinel_tls) sentinels.tls = tls_options(*given.tls);
+  if (!given.sentinel_password_file.empty()) {
+    sentinels.credentials =
+        add_password("upstream.sentinel_password_file", given.sentinel_password_file)->credentials();
+  }
+  return std::make_shared<upstream::Whereabouts>(std::move(sentinels));
 }
 
 const PasswordSource* Daemon::add_password(const std::string& option, const std::string& file) {
@@ -316,7 +342,7 @@ void Daemon::open_fabric() {
   fabric.interfaces = options_.fabric.interfaces;
   fabric.bind = options_.fabric.bind;
   fabric.library = options_.fabric.library;
-  fabric.family = family_of(node_address(options_).host);
+  fabric.family = family_of(way_address(options_).host);
   const CrashSignals kept;
   try {
     fabric_ = fabric::open_fabric(fabric);
@@ -454,6 +480,9 @@ std::string Daemon::scrape() {
     shard_.counter(Metric::kFabricQueueErrorsTotal, {device})
         .add(counters.cq_errors - std::exchange(queue_errors_, counters.cq_errors));
   }
+  const upstream::Whereabouts::State where = where_->state();
+  shard_.counter(Metric::kUpstreamMovesTotal, {"readonly"}).add(where.doubts - std::exchange(doubts_, where.doubts));
+  shard_.counter(Metric::kUpstreamMovesTotal, {"sentinel"}).add(where.moves - std::exchange(moves_, where.moves));
   return metrics_.scrape();
 }
 
@@ -463,6 +492,7 @@ void Daemon::status(telemetry::AdminHandlers::StatusDone done) {
     if (!page.is_object()) page = nlohmann::json::object();
     page["version"] = KEYFERRY_VERSION;
     page["node"] = node_address(options_).text();
+    if (const auto primary = where_->state().primary) page["primary"] = primary->text();
     page["transport"] = ordinary_transport();
     page["transport_reason"] = ordinary_reason_;
     page["clients"] = gateway_->clients();
@@ -501,7 +531,23 @@ void Daemon::watch_loops() {
   gateway_->refresh_tls();
   for (const auto& password : passwords_) password->look();
   if (engine_ready_) describe_ordinary();
+  follow_primary();
   watch_timer_.start(kWatch, [this] { watch_loops(); });
+}
+
+/// Asks sentinels once a second, so that connections to a primary that was replaced are given up although it may still
+/// hold them.
+void Daemon::follow_primary() {
+  if (where_->sentinels() == nullptr || sentinel_query_) return;
+  sentinel_query_ = std::make_unique<upstream::SentinelQuery>(
+      loop_, where_, options_.limits.upstream_wait, [this](base::Result<upstream::Address> primary) {
+        const std::string text = primary ? "the primary of " + options_.upstream.master + " is " + primary->text()
+                                         : options_.upstream.master + ": " + primary.error().message;
+        if (std::exchange(primary_text_, text) != text)
+          spdlog::log(primary ? spdlog::level::info : spdlog::level::warn, "{}", text);
+        // Not inside its own call.
+        loop_.post([this] { sentinel_query_.reset(); });
+      });
 }
 
 void Daemon::wait_for_signal() {

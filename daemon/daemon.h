@@ -13,6 +13,8 @@
 #include "telemetry/admin_server.h"
 #include "telemetry/registry.h"
 #include "transfer/engine.h"
+#include "upstream/sentinel_query.h"
+#include "upstream/whereabouts.h"
 
 namespace keyferry::daemon {
 
@@ -31,6 +33,7 @@ class Daemon {
  private:
   struct Signals;
 
+  std::shared_ptr<upstream::Whereabouts> make_whereabouts();
   const PasswordSource* add_password(const std::string& option, const std::string& file);
   gateway::ListenOptions listener_of(const ListenOptions& options, const std::string& name);
 
@@ -38,6 +41,7 @@ class Daemon {
   void start_admin();
   void start_engine();
   void watch_loops();
+  void follow_primary();
   std::string_view ordinary_transport() const;
   void describe_ordinary();
   void describe_transports();
@@ -61,6 +65,11 @@ class Daemon {
   std::string no_fabric_text_;
   /// Null: ordinary commands never go by RDMA.
   std::shared_ptr<upstream::RdmaRoute> rdma_;
+  std::shared_ptr<upstream::Whereabouts> where_;
+  /// Under way.
+  std::unique_ptr<upstream::SentinelQuery> sentinel_query_;
+  /// What came of the last one, as it stands in the log.
+  std::string primary_text_;
   base::Loop engine_loop_;
   std::unique_ptr<transfer::Engine> engine_;
   std::thread engine_thread_;
@@ -76,6 +85,9 @@ class Daemon {
   /// The fabric's counts as they were at the last scrape.
   std::uint64_t close_failures_ = 0;
   std::uint64_t queue_errors_ = 0;
+  /// The whereabouts' likewise.
+  std::uint64_t doubts_ = 0;
+  std::uint64_t moves_ = 0;
   bool engine_ready_ = false;
   bool stopping_ = false;
 };

@@ -30,7 +30,7 @@ Want want_of_provider(const Options& options, std::string_view asked_by) {
 
 Needs needs_of(const Options& options) {
   Needs needs;
-  needs.server = node_address(options).text();
+  needs.server = way_address(options).text();
   if (uses_rdma(options)) {
     needs.rdma = Want::kWhereThere;
     if (options.upstream.transport == Transport::kRdma)
@@ -39,7 +39,8 @@ Needs needs_of(const Options& options) {
     needs.rdma_queue = options.upstream.rdma_queue;
     needs.rdma_connections = options.limits.upstream_connections - options.transfer.lanes + options.limits.pinned_long +
                              options.limits.pinned_short;
-    needs.server = HostPort{options.upstream.nodes.front().host, rdma_port(options)}.text();
+    if (!uses_sentinels(options))
+      needs.server = HostPort{options.upstream.nodes.front().host, rdma_port(options)}.text();
   }
   needs.efa = want_of_provider(options, "efa-direct");
   // Only auto leaves the choice to the daemon, and upstream.require takes it back.

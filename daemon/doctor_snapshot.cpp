@@ -223,7 +223,7 @@ Snapshot examine_host(const Options& options, const std::string& process) {
       seen.verbs_problem = listed.error().message;
     }
   }
-  NetworkWay way = way_to(node_address(options));
+  NetworkWay way = way_to(way_address(options));
   seen.source_address = std::move(way.address);
   seen.source_problem = std::move(way.problem);
   open_and_close_fabric(options, seen);

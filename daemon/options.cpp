@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "daemon/config_loader.h"
+#include "daemon/options_values.h"
 
 namespace keyferry::daemon {
 
@@ -31,6 +32,7 @@ std::string read_file(const std::string& path, std::streamsize most) {
 }  // namespace
 
 std::string HostPort::text() const {
+  if (port == 0) return host;
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
 }
 
@@ -67,14 +69,25 @@ bool uses_rdma(const Options& options) {
   return transport == Transport::kRdma || (transport == Transport::kAuto && !uses_tls(options));
 }
 
+bool uses_sentinels(const Options& options) {
+  return options.upstream.mode == "sentinel";
+}
+
 std::uint16_t rdma_port(const Options& options) {
+  if (uses_sentinels(options)) return 0;
   const NodeOptions& node = options.upstream.nodes.front();
   return node.rdma_port != 0 ? node.rdma_port : node.port;
 }
 
 HostPort node_address(const Options& options) {
+  if (uses_sentinels(options)) return {options.upstream.master, 0};
   const NodeOptions& node = options.upstream.nodes.front();
   return {node.host, uses_tls(options) && node.tls_port != 0 ? node.tls_port : node.port};
+}
+
+HostPort way_address(const Options& options) {
+  if (uses_sentinels(options)) return parse_host_port(options.upstream.sentinels.front()).value_or(HostPort{});
+  return node_address(options);
 }
 
 std::size_t upstream_share(const Options& options) {

@@ -17,7 +17,7 @@ namespace keyferry::daemon {
 struct HostPort {
   std::string host;
   std::uint16_t port = 0;
-  /// host:port, [host]:port for IPv6.
+  /// host:port, [host]:port for IPv6; the host alone if there is no port.
   std::string text() const;
   bool operator==(const HostPort&) const = default;
 };
@@ -82,6 +82,13 @@ enum class Transport : std::uint8_t { kAuto, kRdma, kTls, kTcp };
 struct UpstreamOptions {
   std::string mode;
   std::vector<NodeOptions> nodes;
+  /// Mode sentinel: "host:port" each, and the name that they know the primary by.
+  std::vector<std::string> sentinels{};
+  std::string master{};
+  std::string sentinel_user{};
+  /// Empty: no password.
+  std::string sentinel_password_file{};
+  bool sentinel_tls = true;
   std::optional<TlsFiles> tls;
   Transport transport = Transport::kAuto;
   bool require = false;
@@ -214,10 +221,14 @@ std::size_t default_worker_count();
 bool uses_tls(const Options& options);
 /// True if ordinary commands go by RDMA while that works: asked for, or left to us without TLS, which RDMA has not.
 bool uses_rdma(const Options& options);
-/// Where to dial the one node over RDMA: its rdma_port, else its port.
+/// Sentinels are asked for the server.
+bool uses_sentinels(const Options& options);
+/// Where to dial the one node over RDMA: its rdma_port, else its port; 0: the port that sentinels name.
 std::uint16_t rdma_port(const Options& options);
-/// Where to dial the one node: tls_port if TLS is used and it is given.
+/// Where to dial the one node: tls_port if TLS is used and it is given. With sentinels its name and no port.
 HostPort node_address(const Options& options);
+/// An address on the way to the server, for what depends on the network there: the node's, or the first sentinel's.
+HostPort way_address(const Options& options);
 /// Connections for BLOB.TCP_* that one worker may have: its share of what lanes and shared connections leave of
 /// limits.upstream_connections; at least 1.
 std::size_t bulk_connections(const Options& options);

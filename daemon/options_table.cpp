@@ -99,8 +99,8 @@ void set_tls(Options& options, const Value&) {
   options.upstream.tls.emplace();
 }
 
-constexpr std::array kModes{"standalone"sv};
-constexpr std::array kModesElsewhere{"cluster"sv, "sentinel"sv};
+constexpr std::array kModes{"standalone"sv, "sentinel"sv};
+constexpr std::array kModesElsewhere{"cluster"sv};
 // In the order of enum Transport.
 constexpr std::array kTransports{"auto"sv, "rdma"sv, "tls"sv, "tcp"sv};
 // In the order of enum ListenUpstream.
@@ -237,7 +237,9 @@ constexpr std::array kTable{
     OptionInfo{.path = "upstream.mode",
                .type = kChoice,
                .default_text = "standalone",
-               .doc = "What the nodes are.",
+               .doc =
+                   "standalone: the server of upstream.nodes. sentinel: the primary that upstream.sentinels name, and "
+                   "whichever follows it.",
                .choices = kModes,
                .not_here = kModesElsewhere,
                .set = kSet<&Options::upstream, &UpstreamOptions::mode>},
@@ -279,6 +281,33 @@ constexpr std::array kTable{
                .most = 65535,
                .example = "6379",
                .set = kSet<&Options::upstream, &UpstreamOptions::nodes, &NodeOptions::rdma_port>},
+    OptionInfo{.path = "upstream.sentinels",
+               .type = kTextList,
+               .default_text = "[]",
+               .doc = "Mode sentinel: host:port of each sentinel; they are asked in turn until one answers.",
+               .example = "[10.0.0.1:26379, 10.0.0.2:26379, 10.0.0.3:26379]",
+               .set = kSet<&Options::upstream, &UpstreamOptions::sentinels>},
+    OptionInfo{.path = "upstream.master",
+               .type = kText,
+               .doc = "Mode sentinel: the name under which they watch the primary.",
+               .example = "mymaster",
+               .set = kSet<&Options::upstream, &UpstreamOptions::master>},
+    OptionInfo{.path = "upstream.sentinel_user",
+               .type = kText,
+               .default_text = "default",
+               .doc = "The sentinels' user, where they want a password.",
+               .set = kSet<&Options::upstream, &UpstreamOptions::sentinel_user>},
+    OptionInfo{.path = "upstream.sentinel_password_file",
+               .type = kText,
+               .doc = "File whose first line is that user's password; read again when it changes. Left out: no AUTH is "
+                      "sent to them.",
+               .example = "/etc/keyferry/sentinel.password",
+               .set = kSet<&Options::upstream, &UpstreamOptions::sentinel_password_file>},
+    OptionInfo{.path = "upstream.sentinel_tls",
+               .type = kBool,
+               .default_text = "true",
+               .doc = "Whether sentinels are spoken to as upstream.tls says, if it is set.",
+               .set = kSet<&Options::upstream, &UpstreamOptions::sentinel_tls>},
     OptionInfo{.path = "upstream.tls",
                .type = kSection,
                .doc = "TLS towards the server; left out: none. {} is TLS with the system's authorities.",
@@ -637,7 +666,9 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kNotInThisVersion{
-    "listen[].ring"sv, "upstream.sentinels"sv, "upstream.master"sv, "pool.numa"sv, "fabric.threads"sv,
+    "listen[].ring"sv,
+    "pool.numa"sv,
+    "fabric.threads"sv,
 };
 
 }  // namespace

@@ -347,6 +347,12 @@ ReplySlots::Mark Session::may_write() {
 
 void Session::reply(SlotTag tag, std::string_view bytes) {
   if (closed_) return;
+  // It has become a replica, or the name leads elsewhere now (R46).
+  if (bytes.starts_with("-READONLY") && worker_.where.doubt(base::Clock::steady().now())) {
+    spdlog::warn("{}: a server answered READONLY: new connections are made, by its name as it is now",
+                 worker_.options.node);
+    worker_.channels.review();
+  }
   slots_.append(tag, bytes);
   account();
   schedule_flush();

@@ -148,6 +148,7 @@ std::vector<unsigned> cpus_of(const WorkerOptions& options, std::size_t index) {
 upstream::ConnectOptions for_worker(const WorkerOptions& options, const upstream::Traffic& traffic, std::size_t index) {
   upstream::ConnectOptions connect = options.connect;
   connect.traffic = traffic;
+  if (!connect.where) connect.where = std::make_shared<upstream::Whereabouts>();
   const std::vector<unsigned> cpus = cpus_of(options, index);
   if (connect.rdma)
     connect.rdma->settings.completion_vector += cpus.size() == 1 ? cpus.front() : static_cast<unsigned>(index);
@@ -229,8 +230,8 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
                     "limits.pinned_long"}),
       control_(loop_, for_one_client(connect_),
                {kControlConnections, options_.pin_wait, "connection for a command that ends or wakes others", ""}),
-      context_{loop_,  options_.gateway,    channels_, bulk_, pinned_short_, pinned_long_, control_,
-               engine, *options_.directory, metrics_,  {}},
+      context_{loop_,           options_.gateway,    channels_, bulk_, pinned_short_, pinned_long_, control_, engine,
+               *connect_.where, *options_.directory, metrics_,  {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_) {

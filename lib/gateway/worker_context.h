@@ -15,6 +15,7 @@
 #include "telemetry/registry.h"
 #include "transfer/engine.h"
 #include "upstream/pools.h"
+#include "upstream/whereabouts.h"
 
 namespace keyferry::gateway {
 
@@ -85,6 +86,8 @@ struct WorkerContext {
   /// connections holds none of these.
   upstream::LendingPool& control;
   transfer::Engine& engine;
+  /// Of all who connect to the node.
+  upstream::Whereabouts& where;
   /// The one thing that all workers share.
   ClientDirectory& directory;
   WorkerMetrics& metrics;

@@ -22,6 +22,10 @@
     "Time from a command's last byte to its reply's last byte, both here.", "class")                                   \
   X(kUpstreamConnections, kGauge, "upstream_connections", "Connections to a node by state.", "node", "transport",      \
     "state")                                                                                                           \
+  X(kUpstreamMovesTotal, kCounter, "upstream_moves_total",                                                             \
+    "Times that connections were made anew as theirs might lead to the wrong server: one said READONLY (readonly), "   \
+    "or sentinels named another primary (sentinel).",                                                                  \
+    "reason")                                                                                                          \
   X(kBytesTotal, kCounter, "bytes_total",                                                                              \
     "Payload bytes of connections: in or out, on the client's or the server's side.", "direction", "side",             \
     "transport")                                                                                                       \

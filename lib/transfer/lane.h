@@ -112,6 +112,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void retire();
 
   bool login_is_old() const { return options_.login_is_old(); }
+  /// It may lead to the wrong server by now (upstream::Whereabouts).
+  bool misplaced() const { return connection_ && connection_->options().place_is_old(); }
   LaneState state() const { return machine_.state(); }
   std::uint64_t number() const { return number_; }
   std::uint64_t transfers() const { return transfers_; }

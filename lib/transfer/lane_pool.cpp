@@ -124,10 +124,10 @@ void LanePool::check_lanes() {
   const base::TimePoint quiet_since = base::Clock::steady().now() - options_.check;
   for (const std::shared_ptr<LaneGroup>& group : std::vector(groups_)) {
     for (Lane* const lane : std::vector(group->idle)) {
-      if (lane->entered() > quiet_since && !lane->login_is_old()) continue;
+      if (lane->entered() > quiet_since && !lane->login_is_old() && !lane->misplaced()) continue;
       std::erase(group->idle, lane);
       // Another identity's is made again when it is needed.
-      group->is_default() ? lane->check() : lane->retire();
+      group->is_default() && !lane->misplaced() ? lane->check() : lane->retire();
     }
   }
   trim_groups();
@@ -159,11 +159,17 @@ void LanePool::give_up_nic(std::size_t nic) {
 }
 
 std::shared_ptr<Lane> LanePool::take_idle(LaneGroup& group) {
-  if (group.idle.empty()) return nullptr;
-  std::shared_ptr<Lane> lane = group.idle.back()->shared_from_this();
-  group.idle.pop_back();
-  lane->claim();
-  return lane;
+  while (!group.idle.empty()) {
+    std::shared_ptr<Lane> lane = group.idle.back()->shared_from_this();
+    group.idle.pop_back();
+    if (lane->misplaced()) {
+      lane->retire();
+      continue;
+    }
+    lane->claim();
+    return lane;
+  }
+  return nullptr;
 }
 
 void LanePool::stop(base::Task done) {

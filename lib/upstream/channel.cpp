@@ -430,6 +430,9 @@ const std::string& Channel::loss() const {
 void Channel::refresh_login() {
   impl_->refresh_login();
 }
+bool Channel::misplaced() const {
+  return impl_->connection && impl_->connection->options().place_is_old();
+}
 int Channel::failure() const {
   return impl_->failure;
 }

@@ -70,7 +70,8 @@ class Channel {
   /// After a sink said false. The rest comes later, not inside this call.
   void resume();
 
-  /// It takes nothing new from now on, delivers all it owes and closes: another carrier has become better.
+  /// It takes nothing new from now on, delivers all it owes and closes: another carrier has become better, or another
+  /// server.
   void retire();
 
   void go();
@@ -111,6 +112,8 @@ class Channel {
   /// Why; empty before.
   const std::string& loss() const;
   bool lived(base::Duration least) const;
+  /// It may lead to the wrong server by now (Whereabouts).
+  bool misplaced() const;
   /// Logs in again if its password is not current any more (ConnectOptions::credentials). A refusal leaves it as it is.
   void refresh_login();
 

@@ -84,6 +84,14 @@ struct ChannelPool::Impl {
     return total() < limit.room();
   }
 
+  void review() {
+    for (const Slots& of : slots) {
+      for (const auto& channel : of.channels) {
+        if (channel->misplaced() && channel->accepts()) channel->retire();
+      }
+    }
+  }
+
   // Lets go of channels that take nothing new. One that never came up, or fell over soon after it did, is a failed
   // dial: a server that accepts and dies is not dialled in a tight loop.
   void sweep(Channels& of, const Identity& identity) {
@@ -118,6 +126,7 @@ struct ChannelPool::Impl {
     Slots& slot = slots_of(identity, protocol);
     slot.used = base::Clock::steady().now();
     Channels& of = slot.channels;
+    review();
     sweep(of, identity);
     const auto weight = [&](const auto& channel) { return std::pair(channel->late(slot.used), channel->pending()); };
     const auto least =
@@ -186,8 +195,13 @@ void ChannelPool::trim(base::TimePoint now) {
   impl_->trim(now);
 }
 
+void ChannelPool::review() {
+  impl_->review();
+}
+
 void ChannelPool::tick(base::TimePoint now) {
   impl_->probe_rdma(now);
+  impl_->review();
   std::vector<std::shared_ptr<Channel>> all;
   for (const Impl::Slots& of : impl_->slots) all.insert(all.end(), of.channels.begin(), of.channels.end());
   for (const auto& weak : impl_->leaving) {

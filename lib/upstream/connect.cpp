@@ -3,8 +3,10 @@
 
 #include "resp/writer.h"
 #include "upstream/handshake.h"
+#include "upstream/sentinel_query.h"
 #include "upstream/stream_connection.h"
 #include "upstream/transport.h"
+#include "upstream/whereabouts.h"
 
 namespace keyferry::upstream {
 
@@ -35,6 +37,33 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   void start(std::vector<Endpoint> endpoints) {
     started_ = base::Clock::steady().now();
     limit_.start(options_.timeout, [self = shared_from_this()] { self->timed_out(); });
+    if (options_.where) options_.place = options_.where->number();
+    if (!endpoints.empty() || !by_sentinels()) return resolve(std::move(endpoints));
+    if (const auto known = options_.where->known(started_)) return lead_to(*known);
+    step_ = "sentinels";
+    // The primary itself needs a share of the time, too.
+    sentinels_ = std::make_unique<SentinelQuery>(loop_, options_.where, options_.timeout * 2 / 3,
+                                                 [weak = weak_from_this()](base::Result<Address> primary) {
+                                                   const auto self = weak.lock();
+                                                   if (!self || !self->done_) return;
+                                                   if (!primary)
+                                                     return self->fail(primary.error().message, kNotResolved);
+                                                   self->lead_to(*primary);
+                                                 });
+  }
+
+ private:
+  bool by_sentinels() const { return options_.where && options_.where->sentinels() != nullptr; }
+
+  void lead_to(const Address& primary) {
+    named_by_ = options_.where->sentinels()->master + " at ";
+    options_.address = primary;
+    if (options_.rdma && options_.rdma->settings.port == 0) options_.rdma->settings.port = primary.port;
+    resolve({});
+  }
+
+  void resolve(std::vector<Endpoint> endpoints) {
+    step_ = "resolve";
     const bool by_rdma = options_.rdma && (only_rdma() || options_.rdma->route->well());
     if (!carry_by(by_rdma ? Carrier::kRdma : without_rdma())) return;
     if (!endpoints.empty()) {
@@ -50,7 +79,6 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     });
   }
 
- private:
   Carrier without_rdma() const { return options_.tls ? Carrier::kTls : Carrier::kTcp; }
   bool only_rdma() const { return options_.only_rdma || options_.rdma->route->strict(); }
   // RDMA that does not come about, with something else to take instead.
@@ -153,11 +181,17 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   void timed_out() {
     const std::string_view step = step_ != nullptr ? step_ : transport_ ? transport_->step() : "TLS";
     std::string text = std::string(step) + ": no answer within " + in_seconds(options_.timeout);
+
     if (!refusals_.empty()) text += " (before: " + refusals_ + ")";
     fail(text, endpoints_.empty() ? kNotResolved : ETIMEDOUT);
   }
 
-  void fail(const std::string& text, int code = 0) { finish(base::Error{options_.address.text() + ": " + text, code}); }
+  void fail(const std::string& text, int code = 0) {
+    // One that is there and would not have us is where it should be.
+    const bool there = code == kTurnedAway || code == kLoginRefused || code == kLoginNeeded;
+    if (by_sentinels() && !there) options_.where->wrong(options_.address);
+    finish(base::Error{named_by_ + options_.address.text() + ": " + text, code});
+  }
 
   void finish(base::Result<std::unique_ptr<Connection>> result) {
     if (!done_) return;
@@ -167,6 +201,7 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
     connection_.reset();
     transport_.reset();
     resolver_.reset();
+    sentinels_.reset();
     Connection::Callback done = std::move(done_);
     done(std::move(result));
   }
@@ -175,7 +210,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   void note_rdma(const base::Result<std::unique_ptr<Connection>>& result) {
     RdmaRoute& route = *options_.rdma->route;
     const int code = result ? 0 : result.error().code;
-    if (result || code == kTurnedAway || code == kLoginRefused || code == kLoginNeeded) return route.succeeded();
+    if (result || code == kTurnedAway || code == kLoginRefused || code == kLoginNeeded || code == kNotPrimary)
+      return route.succeeded();
     if (options_.only_rdma || route.strict() || result.error().code != kNotResolved)
       route.failed(result.error().message, base::Clock::steady().now());
   }
@@ -190,7 +226,10 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   Carrier carrier_ = Carrier::kTcp;
   std::vector<Endpoint> endpoints_;
   std::size_t next_ = 0;
-  // "resolve" or "handshake"; null while the transport knows.
+  std::unique_ptr<SentinelQuery> sentinels_;
+  // For messages, once sentinels have named an address.
+  std::string named_by_;
+  // "sentinels", "resolve" or "handshake"; null while the transport knows.
   const char* step_ = "resolve";
   std::string refusals_;
   std::optional<Handshake> handshake_;
@@ -221,6 +260,10 @@ void ConnectOptions::take_login() {
   Credentials::Login now = credentials->now();
   password = std::move(now.password);
   login = now.number;
+}
+
+bool ConnectOptions::place_is_old() const {
+  return where && where->number() != place;
 }
 
 std::string ConnectOptions::auth_command() const {

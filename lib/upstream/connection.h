@@ -26,9 +26,13 @@ namespace keyferry::upstream {
 struct Address {
   std::string host;
   std::uint16_t port = 0;
-  /// host:port, [host]:port for IPv6: how metrics and messages name a node.
+  /// host:port, [host]:port for IPv6: how metrics and messages name a node. Without a port, which is how a primary that
+  /// sentinels name is called, the host alone.
   std::string text() const;
+  bool operator==(const Address&) const = default;
 };
+
+class Whereabouts;
 
 /// TLS towards the server. Empty strings are "not given": the system's authorities, no client certificate, the host's
 /// name.
@@ -82,6 +86,10 @@ struct ConnectOptions {
   /// By RDMA and nothing else, also while its route is not well: a probe.
   bool only_rdma = false;
   Traffic traffic;
+  /// Given: where the node is may change (whereabouts.h). With sentinels in it the address is but a name, theirs is
+  /// dialled in its place, and a server that is no primary is turned down. `place` says as of when.
+  std::shared_ptr<Whereabouts> where{};
+  std::uint64_t place = 0;
   std::string user = "default";
   /// Empty: no AUTH is sent, unless `authenticate` says so (a user without a password).
   std::string password;
@@ -109,16 +117,19 @@ struct ConnectOptions {
   void take_login();
   /// The password that was taken is not current any more.
   bool login_is_old() const { return credentials && credentials->number() != login; }
+  /// It may lead to the wrong server by now.
+  bool place_is_old() const;
   /// AUTH with the password taken, whole.
   std::string auth_command() const;
 };
 
 /// Codes of a failed Connection::connect() beside the system's own: the server answered and would not have us; the name
-/// gave no address; the server refused user and password; it wants a password and there is none.
+/// gave no address; the server refused user and password; it wants a password and there is none; it is no primary.
 inline constexpr int kTurnedAway = -1;
 inline constexpr int kNotResolved = -2;
 inline constexpr int kLoginRefused = -3;
 inline constexpr int kLoginNeeded = -4;
+inline constexpr int kNotPrimary = -5;
 
 /// One RESP connection to a server for one user at a time, after its handshake (HELLO or AUTH, SELECT, CLIENT SETINFO
 /// LIB-NAME keyferry / LIB-VER). Belongs to its loop's thread. Knows nothing of replies: it moves bytes. Channel, bulk

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "resp/decode.h"
 #include "resp/writer.h"
+#include "upstream/whereabouts.h"
 
 namespace keyferry::upstream {
 
@@ -15,6 +16,7 @@ constexpr std::size_t kLongestAnswer = 64 * base::kKiB;
 
 Handshake::Handshake(const ConnectOptions& options, From from) {
   if (options.bare) return;
+  only_primary_ = options.where && options.where->sentinels() != nullptr;
   if (from == From::kReset) {
     resp::append_command(request_, {"RESET"});
     steps_.push_back({"RESET", Kind::kMust});
@@ -34,10 +36,16 @@ Handshake::Handshake(const ConnectOptions& options, From from) {
     } else {
       resp::append_command(request_, {"HELLO", "3"});
     }
-    steps_.push_back({"HELLO 3", Kind::kMust});
-  } else if (password) {
-    request_.append(options.auth_command());
-    steps_.push_back({"AUTH", Kind::kMust});
+    steps_.push_back({"HELLO 3", Kind::kGreet});
+  } else {
+    if (password) {
+      request_.append(options.auth_command());
+      steps_.push_back({"AUTH", Kind::kMust});
+    }
+    if (only_primary_) {
+      resp::append_command(request_, {"HELLO", "2"});
+      steps_.push_back({"HELLO 2", Kind::kGreet});
+    }
   }
   if (options.database != 0) {
     resp::append_command(request_, {"SELECT", std::to_string(options.database)});
@@ -87,7 +95,7 @@ bool Handshake::answered(const Step& step) {
       client_id_ = static_cast<std::uint64_t>(reply.value.integer);
     }
     if (step.kind == Kind::kChosen) chosen_ = true;
-    return true;
+    return step.kind != Kind::kGreet || !only_primary_ || check_role(reply.value);
   }
   if (step.kind == Kind::kTry || step.kind == Kind::kChosen || (step.kind == Kind::kDatabase && chosen_)) return true;
   last_refusal_ = reply.value.text;
@@ -101,6 +109,15 @@ bool Handshake::answered(const Step& step) {
   const bool password = last_refusal_.starts_with("WRONGPASS");
   return fail(std::string(password ? "AUTH" : step.name) + " refused: " + last_refusal_,
               password ? kLoginRefused : kTurnedAway);
+}
+
+/// A list of names and values in either protocol. A server that says nothing of its role is taken at its word.
+bool Handshake::check_role(const resp::Value& hello) {
+  for (std::size_t i = 0; i + 1 < hello.children.size(); i += 2) {
+    if (hello.children[i].text != "role" || hello.children[i + 1].text == "master") continue;
+    return fail("the server is no primary but a " + hello.children[i + 1].text, kNotPrimary);
+  }
+  return true;
 }
 
 bool Handshake::fail(std::string text, int code) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "resp/reply_scanner.h"
+#include "resp/value.h"
 #include "upstream/connection.h"
 
 namespace keyferry::upstream {
@@ -38,6 +39,8 @@ class Handshake {
  private:
   enum class Kind : std::uint8_t {
     kMust,
+    /// HELLO, whose answer tells whether it is a primary: any user may ask that.
+    kGreet,
     kMay,
     kId,
     /// Whatever the answer, what follows counts.
@@ -52,6 +55,7 @@ class Handshake {
     Kind kind;
   };
   bool answered(const Step& step);
+  bool check_role(const resp::Value& hello);
   bool fail(std::string text, int code = kTurnedAway);
 
   std::string request_;
@@ -64,6 +68,7 @@ class Handshake {
   std::string last_refusal_;
   std::uint64_t client_id_ = 0;
   bool chosen_ = false;
+  bool only_primary_ = false;
 };
 
 }  // namespace keyferry::upstream

@@ -169,7 +169,10 @@ void LendingPool::Impl::serve() {
 // What was dialled while RDMA was away gives way to it, and the other way round.
 void LendingPool::Impl::drop_outdated() {
   // A password that is not current may be about to end (R58).
-  std::erase_if(idle, [](const Idle& entry) { return entry.connection->options().login_is_old(); });
+  std::erase_if(idle, [](const Idle& entry) {
+    const ConnectOptions& has = entry.connection->options();
+    return has.login_is_old() || has.place_is_old();
+  });
   if (!options.rdma) return;
   const RdmaRoute& route = *options.rdma->route;
   if (!route.well() && !route.faulty()) return;
@@ -242,7 +245,7 @@ void LendingPool::Impl::dialled(const Key& key, base::Result<std::unique_ptr<Con
 
 // The first exchange once more, behind RESET. The connection belongs to its handlers meanwhile.
 void LendingPool::Impl::reset(std::unique_ptr<Connection> connection) {
-  if (connection->options().login_is_old()) {
+  if (connection->options().login_is_old() || connection->options().place_is_old()) {
     --lent_by_that(*connection);
     return serve_later();
   }

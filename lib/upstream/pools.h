@@ -45,13 +45,15 @@ class ChannelPool {
   /// Closes the channels of other identities than the configuration's that nobody has used for kIdle.
   /// Logs channels in again whose password is not current any more (R58), and lets those dial that there is room for.
   void trim(base::TimePoint now);
+  /// Retires the channels that may lead to the wrong server by now (Whereabouts).
+  void review();
   /// Closes the channels of the identity that was idle longest. False: all are in use.
   bool give_way();
   /// Connections, or what is to be one: not those that wait for room.
   std::size_t total() const;
-  /// To be called once a second. Ends channels whose connection is dead without having been closed (SilenceCheck).
-  /// Where RDMA has failed and a probe is due, dials one (R66): when it is well again channels of another carrier are
-  /// retired at the next pick().
+  /// To be called once a second: review(). Ends channels whose connection is dead without having been closed
+  /// (SilenceCheck). Where RDMA has failed and a probe is due, dials one (R66): when it is well again channels of
+  /// another carrier are retired at the next pick().
   void tick(base::TimePoint now);
 
   struct Counts {

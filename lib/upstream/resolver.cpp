@@ -33,7 +33,7 @@ std::string with_port(const std::string& host, std::uint16_t port) {
 }  // namespace
 
 std::string Address::text() const {
-  return with_port(host, port);
+  return port == 0 ? host : with_port(host, port);
 }
 
 std::string Endpoint::host() const {

@@ -88,6 +88,23 @@ TEST(ConfigChecks, ThereIsExactlyOneNodeWithHostAndPort) {
   EXPECT_EQ(mistakes("upstream: {nodes: [{host: a, tls_port: 1}], tls: {}}"), "");
 }
 
+TEST(ConfigChecks, SentinelsAndNodesExcludeEachOther) {
+  EXPECT_EQ(mistakes("upstream: {mode: sentinel, sentinels: ['a:1', 'b:2'], master: m}"), "");
+  EXPECT_EQ(mistakes("upstream: {mode: sentinel, sentinels: ['a:1'], master: m, sentinel_user: u,\n"
+                     " sentinel_password_file: /p, sentinel_tls: false}"),
+            "");
+  EXPECT_THAT(mistakes("upstream: {mode: sentinel, master: m}"), HasSubstr("needs at least one"));
+  EXPECT_THAT(mistakes("upstream: {mode: sentinel, sentinels: ['a:1']}"), HasSubstr("needs the name"));
+  EXPECT_THAT(mistakes("upstream: {mode: sentinel, sentinels: [a], master: m}"), HasSubstr("a is not HOST:PORT"));
+  EXPECT_THAT(mistakes("upstream: {mode: sentinel, sentinels: ['a:1'], master: m, nodes: [b:2]}"),
+              HasSubstr("upstream.nodes: would never be used"));
+  EXPECT_THAT(mistakes("upstream: {mode: sentinel, sentinels: ['a:1'], master: m, sentinel_user: u}"),
+              HasSubstr("needs upstream.sentinel_password_file"));
+  EXPECT_THAT(mistakes("upstream: {sentinels: ['a:1']}"), HasSubstr("would never be asked"));
+  EXPECT_THAT(mistakes("upstream: {master: m}"), HasSubstr("is for upstream.mode: sentinel"));
+  EXPECT_THAT(mistakes("upstream: {sentinel_password_file: /p}"), HasSubstr("is for upstream.mode: sentinel"));
+}
+
 TEST(ConfigChecks, TlsIsNeverLeftOutInSilence) {
   EXPECT_THAT(mistakes("upstream: {transport: tls}"), HasSubstr("tls needs upstream.tls"));
   EXPECT_THAT(mistakes("upstream: {transport: tcp, tls: {}}"), HasSubstr("in the clear"));

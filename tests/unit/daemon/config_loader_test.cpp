@@ -112,6 +112,11 @@ log: {level: debug, format: json}
                    {{"127.0.0.1", 7005}, "", 0660, false, std::nullopt, ListenUpstream::kShared, true}};
   wanted.upstream = {"standalone",
                      {{"db.example", 7001, 7002, 7003}},
+                     {},
+                     "",
+                     "default",
+                     "",
+                     true,
                      TlsFiles{"/ca", "/cert", "/key", "db"},
                      Transport::kRdma,
                      true,
@@ -166,7 +171,7 @@ TEST(ConfigLoader, KeysAndChoicesOfOtherVersionsAreRefusedWithThatReason) {
   EXPECT_EQ(mistakes("listen:\n- tcp: 127.0.0.1:1\n- ring: /r\n").substr(0, 63),
             "k.yaml:3: listen[1].ring: this version does not have this key y");
   EXPECT_EQ(mistakes("upstream: {mode: cluster}"),
-            "k.yaml:1: upstream.mode: \"cluster\" is not supported by this version; allowed: standalone");
+            "k.yaml:1: upstream.mode: \"cluster\" is not supported by this version; allowed: standalone or sentinel");
 }
 
 TEST(ConfigLoader, NoRefusedKeyIsAlsoAnOption) {
