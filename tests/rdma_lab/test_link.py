@@ -28,11 +28,15 @@ ip rule add pref 3 to {FAR} lookup 101
 ip rule add pref 4 to {NEAR} lookup 102
 ip rule add pref 100 lookup local
 ip rule del pref 0
+tc qdisc add dev kfa root netem
+tc qdisc add dev kfb root netem
 rdma link add rxea type rxe netdev kfa
 rdma link add rxeb type rxe netdev kfb
 """
-LOSE = "tc qdisc add dev kfa root netem loss 100%; tc qdisc add dev kfb root netem loss 100%"
-MEND = "tc qdisc del dev kfa root; tc qdisc del dev kfb root"
+# Changed, not added and deleted: while a device changes its queue the sender of a packet is told of an error, which puts soft RoCE's queue pair for the
+# connection manager into an error state for good if the packet is its own. README.md
+LOSE = "tc qdisc change dev kfa root netem loss 100%; tc qdisc change dev kfb root netem loss 100%"
+MEND = "tc qdisc change dev kfa root netem loss 0%; tc qdisc change dev kfb root netem loss 0%"
 
 
 def shell(script):

@@ -1,5 +1,5 @@
-"""libfabric's verbs;ofi_rxm on soft RoCE: registration with a device, whose provider chooses the keys, as on efa-direct. The stand-in has a provider for it, keyferryd a switch;
-README.md says why no transfer is tried."""
+"""libfabric's verbs;ofi_rxm on soft RoCE: registration with a device, whose provider chooses the keys and wants addresses, as on efa-direct. The stand-in has a provider for it,
+keyferryd a switch."""
 
 import json
 import subprocess
@@ -7,8 +7,9 @@ import urllib.request
 
 import exposition
 import pytest
-from lab import ADDRESS, PORT, Program, build
+from lab import ADDRESS, PORT, Lab, Program, build
 from running_stack import PATIENCE, wait_until
+from wire import Pattern, Wire
 
 GATEWAY = 6390
 ADMIN = "127.0.0.1:9790"
@@ -20,14 +21,14 @@ class Verbs:
     def __init__(self, lab):
         self.lab = lab
         lab.start_server("--loadmodule", build() / "tests/support/large_object/large_object.so", "fabric-provider", "Verbs", "fabric-bind", ADDRESS,
-                         "chunk-size", "64kb", rdma=False)
+                         "chunk-size", "64kb", "fabric-patience", 60_000, "fabric-services", 1, rdma=False)
         config = {
             "workers": 1,
             "listen": [{"tcp": f"127.0.0.1:{GATEWAY}"}],
             "upstream": {"nodes": [f"{ADDRESS}:{PORT}"]},
             "pool": {"size": f"{REGIONS * 4}MiB", "region": "4MiB", "huge_pages": "never"},
             "fabric": {"bind": ADDRESS},
-            "transfer": {"lanes": 1},
+            "transfer": {"lanes": 1, "threshold": "4KiB"},
             "limits": {"upstream_wait": "30s", "stall": "300s"},  # a guest on a busy machine is slow
             "admin": {"http": ADMIN},
         }
@@ -48,6 +49,9 @@ class Verbs:
         print(f"--- keyferryd\n{self.gateway.log()[-6000:]}")
         self.gateway.end()
 
+    def client(self):
+        return self.lab._keep(Wire(("127.0.0.1", GATEWAY), PATIENCE))
+
     @staticmethod
     def _page(path):
         with urllib.request.urlopen(f"http://{ADMIN}{path}", timeout=PATIENCE) as answer:
@@ -60,15 +64,18 @@ class Verbs:
         return json.loads(self._page("/status.json"))
 
 
-@pytest.fixture
-def verbs(lab, monkeypatch):
-    # ofi_rxm makes a queue with room for this many peers (256), which is more than soft RoCE has (32767 entries).
-    monkeypatch.setenv("FI_UNIVERSE_SIZE", "16")
-    # Its cache keeps a registration after it was closed: then closing fences nothing.
-    monkeypatch.setenv("FI_MR_CACHE_MAX_COUNT", "0")
-    made = Verbs(lab)
-    yield made
-    made.close()
+@pytest.fixture(scope="module")
+def verbs():
+    with pytest.MonkeyPatch.context() as patch:
+        # ofi_rxm makes a queue with room for this many peers (256), which is more than soft RoCE has (32767 entries).
+        patch.setenv("FI_UNIVERSE_SIZE", "16")
+        # Its cache keeps a registration after it was closed: then closing fences nothing.
+        patch.setenv("FI_MR_CACHE_MAX_COUNT", "0")
+        lab = Lab()
+        made = Verbs(lab)
+        yield made
+        made.close()
+        lab.close()
 
 
 def test_the_pool_is_registered_with_the_device_and_both_sides_open_their_endpoints(verbs):
@@ -79,3 +86,18 @@ def test_the_pool_is_registered_with_the_device_and_both_sides_open_their_endpoi
     shown = subprocess.run(["rdma", "resource", "show", "mr"], capture_output=True, text=True, check=True).stdout
     assert sum(f" mrlen {4 * MIB} " in line for line in shown.splitlines()) == REGIONS, shown
     assert b"verbs;ofi_rxm" in verbs.server.call("INFO", "largeobj")
+
+
+def test_values_cross_both_ways_by_addresses_and_keys_that_the_provider_gave(verbs):
+    client = verbs.client()
+    sizes = [64 << 10, MIB, 3 * MIB + 1, 8 * MIB]
+    for size in sizes:
+        pattern = Pattern(size, size)
+        client.send_value("BLOB.TCP_SET", "large", pattern)
+        assert client.reply() == b"OK"
+        client.send("BLOB.TCP_GET", "large")
+        assert client.reply() == pattern.bytes()
+    metrics = verbs.metrics()
+    assert {op: metrics.total("transfers_total", op=op, path="rdma", outcome="ok") for op in ("set", "get")} == {"set": len(sizes), "get": len(sizes)}
+    told = dict(line.split(b":", 1) for line in verbs.server.call("INFO", "largeobj").splitlines() if b":" in line)
+    assert {int(told[b"largeobj_rdma_%s_bytes_total" % way]) for way in (b"read", b"write")} == {sum(sizes)}

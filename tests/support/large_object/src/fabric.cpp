@@ -107,7 +107,8 @@ std::unique_ptr<Fabric> Fabric::open(const Settings& settings, std::string& prob
       settings.fabric_services == 0 ? entries.size() : static_cast<std::size_t>(settings.fabric_services);
   for (std::size_t i = 0; i < count; ++i) {
     const FabricService::Options options{i, static_cast<std::size_t>(settings.fabric_max_in_flight),
-                                         settings.provider() != Provider::kEfaDirect};
+                                         settings.provider() == Provider::kEmulated,
+                                         std::chrono::milliseconds(settings.fabric_patience)};
     auto service = FabricService::open(library, *entries[i % entries.size()], options, problem);
     if (!service) {
       fabric->stop();

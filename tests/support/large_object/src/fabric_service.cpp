@@ -14,11 +14,11 @@
 namespace keyferry::large_object {
 namespace {
 
-constexpr std::chrono::seconds kProgressDeadline{1};
 constexpr std::size_t kMostInFlight = 64;
 // Passes without progress before the thread sleeps on the queue; a pass that finds nothing takes about a microsecond.
 constexpr unsigned kPassesBeforeSleep = 50;
 constexpr int kSleepMilliseconds = 10;
+constexpr std::chrono::microseconds kPause{100};
 // While a piece is being refused only time may change its fate, so the queue need not have an event.
 constexpr int kRefusedSleepMilliseconds = 1;
 
@@ -244,13 +244,14 @@ bool FabricService::post_queued() {
       continue;
     }
     const auto now = std::chrono::steady_clock::now();
-    if (result == -FI_EAGAIN && (!operation.first_refusal || now - *operation.first_refusal < kProgressDeadline)) {
+    if (result == -FI_EAGAIN && (!operation.first_refusal || now - *operation.first_refusal < options_.patience)) {
       if (!operation.first_refusal) operation.first_refusal = now;
       queue_.push_back(&operation);
       continue;
     }
     subtract(counters.pieces_queued);
-    end(operation, result == -FI_EAGAIN ? "no progress posting for 1s: peer unreachable or transmit queue stuck"
+    end(operation, result == -FI_EAGAIN ? "no progress posting for " + std::to_string(options_.patience.count()) +
+                                              " ms: peer unreachable or transmit queue stuck"
                                         : failure("post", library_.describe(result)));
   }
   return posted;
@@ -319,8 +320,12 @@ void FabricService::handle_error_entry() {
 }
 
 void FabricService::wait_for_events() {
-  if (++fruitless_passes_ < kPassesBeforeSleep || !options_.waitable) {
+  if (++fruitless_passes_ < kPassesBeforeSleep) {
     std::this_thread::yield();
+    return;
+  }
+  if (!options_.waitable) {
+    std::this_thread::sleep_for(kPause);
     return;
   }
   {

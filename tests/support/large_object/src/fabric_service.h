@@ -111,8 +111,10 @@ class FabricService {
     std::size_t index = 0;
     /// 0: the provider's transmit queue, at most 64.
     std::size_t max_in_flight = 0;
-    /// Whether the completion queue can be slept on; efa has no wait object here.
+    /// Whether the completion queue is slept on. efa has no wait object here, and 1.17's ofi_rxm goes wrong with one.
     bool waitable = true;
+    /// How long a piece is offered to a provider that takes none.
+    std::chrono::milliseconds patience{1000};
   };
 
   static std::unique_ptr<FabricService> open(const Libfabric& library, const fi_info& info, const Options& options,

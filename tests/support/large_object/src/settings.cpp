@@ -29,6 +29,7 @@ constexpr NumberRow kNumbers[] = {
     {"worker-threads", &Settings::worker_threads, 2, 1, 32, kFixed},
     {"fabric-services", &Settings::fabric_services, 2, 0, 64, kFixed},
     {"fabric-max-in-flight", &Settings::fabric_max_in_flight, 0, 0, 65536, kFixed},
+    {"fabric-patience", &Settings::fabric_patience, 1000, 1, 600'000, kFixed},
 };
 
 struct TextRow {

@@ -24,6 +24,7 @@ struct Settings {
   int fabric_provider = 0;  // Provider
   long long fabric_services = 0;
   long long fabric_max_in_flight = 0;
+  long long fabric_patience = 0;  // milliseconds
   std::string fabric_interfaces;
   std::string fabric_bind;
   std::string libfabric_path;
