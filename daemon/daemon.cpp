@@ -15,6 +15,7 @@
 
 #include "daemon/config_cpus.h"
 #include "daemon/config_ids.h"
+#include "daemon/gateway_json.h"
 #include "daemon/network_way.h"
 #include "daemon/options_values.h"
 #include "daemon/placement.h"
@@ -153,6 +154,7 @@ gateway::WorkerOptions worker_options(const Options& options, upstream::ConnectO
   worker.gateway.user = options.upstream.user;
   worker.gateway.node = node_address(options).text();
   worker.gateway.offload = options.transfer.offload;
+  worker.gateway.retry_reads = options.upstream.retry_reads;
   worker.gateway.transport = uses_tls(options) ? "tls" : "tcp";
   return worker;
 }
@@ -234,6 +236,7 @@ Daemon::Daemon(const Options& options)
       passwords_(upstream_password(loop_, options.upstream)),
       memory_(make_memory(options.pool)),
       rdma_(make_route(options)),
+      slow_(std::make_shared<gateway::SlowLog>(options.admin.slow, options.admin.slow_kept)),
       watch_timer_(loop_) {
   spdlog::info("keyferryd {}: pool of {} MiB in regions of {} KiB, {}", KEYFERRY_VERSION,
                memory_.bytes().size() / base::kMiB, memory_.region_bytes() / base::kKiB, memory_.page_kind());
@@ -263,6 +266,7 @@ Daemon::Daemon(const Options& options)
   const std::size_t workers = worker_count(options_);
   gateway::WorkerOptions worker = worker_options(options_, ordinary, workers);
   worker.cpus = placed_cpus(options_, fabric_.get());
+  worker.slow = slow_;
   gateway_ = std::make_unique<gateway::Gateway>(workers, worker, options_.limits.clients, *engine_, metrics_);
 }
 
@@ -388,6 +392,24 @@ void Daemon::start_admin() {
   handlers.ready = [this] { return ready(); };
   handlers.healthy = [] { return telemetry::Health{true, {}}; };
   handlers.status_json = [this](telemetry::AdminHandlers::StatusDone done) { status(std::move(done)); };
+  using Done = telemetry::AdminHandlers::StatusDone;
+  handlers.reports["/clients.json"] = [this](Done done) {
+    gateway_->report(loop_, [done = std::move(done)](const auto& all) mutable { done(clients_json(all)); });
+  };
+  handlers.reports["/channels.json"] = [this](Done done) {
+    gateway_->report(loop_, [done = std::move(done)](const auto& all) mutable { done(channels_json(all)); });
+  };
+  handlers.reports["/slow.json"] = [this](Done done) { done(slow_json(slow_->latest())); };
+  if (options_.admin.kill) {
+    handlers.kill = [this](std::uint64_t id, telemetry::AdminHandlers::KillDone done) {
+      const auto call = std::make_shared<telemetry::AdminHandlers::KillDone>(std::move(done));
+      if (gateway_->kill(id, loop_, [call] { (*call)(true); })) {
+        spdlog::info("client {} was ended by keyferry kill", id);
+      } else {
+        (*call)(false);
+      }
+    };
+  }
   auto server =
       telemetry::AdminServer::start(loop_, options_.admin.http->host, options_.admin.http->port, std::move(handlers));
   if (!server) {

@@ -65,6 +65,7 @@ class Daemon {
   std::string no_fabric_text_;
   /// Null: ordinary commands never go by RDMA.
   std::shared_ptr<upstream::RdmaRoute> rdma_;
+  const std::shared_ptr<gateway::SlowLog> slow_;
   std::shared_ptr<upstream::Whereabouts> where_;
   /// Under way.
   std::unique_ptr<upstream::SentinelQuery> sentinel_query_;

@@ -53,8 +53,11 @@ struct CheckConfig {
   }
 };
 
+constexpr const char* kAdmin = "127.0.0.1:9742";
+
 struct Stat {
-  std::string admin = "127.0.0.1:9742";
+  std::string what = "status";
+  std::string admin = kAdmin;
   bool json = false;
 
   int run() const {
@@ -63,7 +66,8 @@ struct Stat {
       complain("--admin " + admin + ": not HOST:PORT");
       return kWrongUse;
     }
-    const auto page = telemetry::fetch_page(address->host, address->port, "/status.json", std::chrono::seconds(10));
+    const auto page =
+        telemetry::fetch_page(address->host, address->port, "/" + what + ".json", std::chrono::seconds(10));
     if (!page) return complain(page.error().message);
     if (json) return print(page.value().ends_with('\n') ? page.value() : page.value() + "\n");
     try {
@@ -71,6 +75,28 @@ struct Stat {
     } catch (const std::exception& failure) {
       return complain(address->text() + ": " + failure.what());
     }
+  }
+};
+
+struct Kill {
+  std::string filter;
+  std::string admin = kAdmin;
+
+  int run() const {
+    const auto address = daemon::parse_host_port(admin);
+    if (!address) {
+      complain("--admin " + admin + ": not HOST:PORT");
+      return kWrongUse;
+    }
+    const std::string id = filter.starts_with("id=") ? filter.substr(3) : "";
+    if (id.empty() || id.size() > 19 || id.find_first_not_of("0123456789") != std::string::npos) {
+      complain("kill " + filter + ": it is kill id=N, with an id of `keyferry stat clients`");
+      return kWrongUse;
+    }
+    const auto ended =
+        telemetry::post_control(address->host, address->port, "/kill?id=" + id, std::chrono::seconds(10));
+    if (!ended) return complain(ended.error().message);
+    return print("client " + id + " has ended\n");
   }
 };
 
@@ -117,8 +143,19 @@ int main(int argc, char** argv) {
 
   Stat stat;
   CLI::App* stat_command = app.add_subcommand("stat", "Show what a running keyferryd is doing.");
+  stat_command
+      ->add_option("WHAT", stat.what,
+                   "status; clients: each local client; channels: each connection to the server and which clients are "
+                   "on it; slow: what took long lately.")
+      ->check(CLI::IsMember({"status", "clients", "channels", "slow"}))
+      ->capture_default_str();
   stat_command->add_option("--admin", stat.admin, "HOST:PORT of admin.http.")->capture_default_str();
   stat_command->add_flag("--json", stat.json, "Print the JSON as it came.");
+
+  Kill kill;
+  CLI::App* kill_command = app.add_subcommand("kill", "End a local client of a keyferryd on this host.");
+  kill_command->add_option("FILTER", kill.filter, "id=N, as `keyferry stat clients` shows it.")->required();
+  kill_command->add_option("--admin", kill.admin, "HOST:PORT of admin.http.")->capture_default_str();
 
   Doctor doctor;
   CLI::App* doctor_command = app.add_subcommand(
@@ -134,6 +171,7 @@ int main(int argc, char** argv) {
   }
   if (check_command->parsed()) return check.run();
   if (version_command->parsed()) return print("keyferry " KEYFERRY_VERSION "\n");
+  if (kill_command->parsed()) return kill.run();
   if (doctor_command->parsed()) return doctor.run();
   return stat.run();
 }

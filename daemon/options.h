@@ -101,6 +101,7 @@ struct UpstreamOptions {
   base::Duration rdma_connect{};
   /// Shared connections per node, worker and protocol.
   std::size_t connections = 0;
+  bool retry_reads = false;
   std::string user;
   /// Both empty: no password.
   std::string password_file;
@@ -171,6 +172,11 @@ struct PlacementOptions {
 struct AdminOptions {
   /// Nothing: off.
   std::optional<HostPort> http;
+  /// Local clients may be ended there.
+  bool kill = true;
+  /// Commands that took as long at least are kept, so many of them; 0: none.
+  base::Duration slow{};
+  std::size_t slow_kept = 0;
   bool operator==(const AdminOptions&) const = default;
 };
 

@@ -95,6 +95,7 @@ void BlobGet::ask_for_lease() {
 void BlobGet::fetch_leased() {
   if (gone_) return;
   state_ = State::kLeased;
+  session_.asked(tag_);
   session_.advance_gets();
 }
 

@@ -116,6 +116,7 @@ void BlobSet::body_here() {
 }
 
 void BlobSet::send(const std::string& key, transfer::StoreExtras extras) {
+  session_.asked(tag_);
   session_.worker().engine.set(
       key, crc_, std::move(loan_), session_.worker().loop,
       [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); },

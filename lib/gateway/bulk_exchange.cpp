@@ -58,6 +58,7 @@ void BulkExchange::on_connection(base::Result<std::unique_ptr<upstream::Connecti
     fail(connection.error().message, false);
     return session_.end_of_login(code);
   }
+  session_.asked(tag_);
   read_reply();
   if (!source_.input) return write_memory();
   // What the parser has seen so far leaves with the first of the body.

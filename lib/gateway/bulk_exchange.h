@@ -56,6 +56,7 @@ class BulkExchange final : public Operation {
   void client_gone() override;
   void output_drained() override;
   bool is_get() const override { return get_; }
+  std::uint64_t server_id() const override { return connection_ ? connection_->client_id() : 0; }
 
  private:
   void on_connection(base::Result<std::unique_ptr<upstream::Connection>> connection);

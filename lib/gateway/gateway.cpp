@@ -12,7 +12,7 @@ namespace keyferry::gateway {
 
 Gateway::Gateway(std::size_t workers, const WorkerOptions& options, std::size_t most_clients, transfer::Engine& engine,
                  telemetry::Registry& metrics)
-    : most_clients_(most_clients), shard_(metrics.add_shard()) {
+    : most_clients_(most_clients), directory_(options.directory), shard_(metrics.add_shard()) {
   for (std::size_t i = 0; i < workers; ++i) workers_.push_back(std::make_unique<Worker>(i, options, engine, metrics));
 }
 
@@ -67,6 +67,28 @@ void Gateway::turn_away(base::Fd socket, std::string_view reason, std::string_vi
   resp::append_error(line, text);
   // A fresh socket's buffer has room for it.
   static_cast<void>(::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+void Gateway::report(base::Executor& back, base::UniqueFunction<void(std::vector<WorkerReport>)> done) {
+  // Gathered on `back`, which runs one task at a time.
+  struct Gathered {
+    std::vector<WorkerReport> reports;
+    std::size_t left;
+    base::UniqueFunction<void(std::vector<WorkerReport>)> done;
+  };
+  auto gathered = std::make_shared<Gathered>(
+      Gathered{std::vector<WorkerReport>(workers_.size()), workers_.size(), std::move(done)});
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i]->report(back, [gathered, i](WorkerReport report) {
+      gathered->reports[i] = std::move(report);
+      if (--gathered->left == 0) gathered->done(std::move(gathered->reports));
+    });
+  }
+}
+
+bool Gateway::kill(std::uint64_t id, base::Executor& back, base::Task done) {
+  const auto call = std::make_shared<base::Task>(std::move(done));
+  return directory_->kill(id, [&back, call] { back.post([call] { (*call)(); }); });
 }
 
 std::size_t Gateway::clients() const {

@@ -25,6 +25,11 @@ class Gateway {
   /// Stops listening, lets clients finish, closes those that are left after `limit`; `done` is posted to `back`.
   void drain(base::Duration limit, base::Executor& back, base::Task done);
   std::size_t clients() const;
+  /// What each worker is doing, in their order; `done` is posted to `back`.
+  void report(base::Executor& back, base::UniqueFunction<void(std::vector<WorkerReport>)> done);
+  /// Ends the local client of that id of the gateway's, as CLIENT KILL does. `done` is posted to `back` when it has
+  /// ended. False, and no call: there is none.
+  bool kill(std::uint64_t id, base::Executor& back, base::Task done);
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
  private:
@@ -32,6 +37,7 @@ class Gateway {
   void turn_away(base::Fd socket, std::string_view reason, std::string_view text, const TlsServer* tls);
 
   const std::size_t most_clients_;
+  const std::shared_ptr<ClientDirectory> directory_;
   /// Written by the first worker's thread.
   telemetry::Shard& shard_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -31,6 +31,7 @@ void LoginExchange::on_connection(base::Result<std::unique_ptr<upstream::Connect
   if (connection) connection_ = std::move(*connection);
   if (gone_) return end();
   if (!connection) return fail(connection.error().message + "; the command was not sent");
+  session_.asked(tag_);
   // A write that fails shows at the read, which may still find the server's reason.
   connection_->write({base::as_bytes(command_)}, [self = shared_from_this()](std::error_code) {});
   limit_.start(connection_->options().timeout, [weak = weak_from_this(), this] {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 namespace keyferry::gateway {
@@ -20,6 +21,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   virtual void client_gone() = 0;
   /// What was queued for the client has left, so that there is room for more.
   virtual void output_drained() {}
+
+  /// The server's id of the connection that it has for itself; 0: none that it knows.
+  virtual std::uint64_t server_id() const { return 0; }
 
   /// It may last as long as its client and holds nothing that others wait for: limits.stall and limits.client_idle are
   /// not for it.

@@ -17,6 +17,7 @@ constexpr std::size_t kPieceBytes = 64 * 1024;
 void OutputQueue::append(std::string_view bytes) {
   if (bytes.empty()) return;
   buffered_ += bytes.size();
+  appended_ += bytes.size();
   if (!items_.empty()) {
     if (auto* last = std::get_if<Text>(&items_.back());
         last != nullptr && !last->lent && last->bytes.size() + bytes.size() <= kPieceBytes) {
@@ -29,6 +30,7 @@ void OutputQueue::append(std::string_view bytes) {
 
 void OutputQueue::append_value(transfer::SharedValue value) {
   ++values_;
+  appended_ += value->length();
   std::string header;
   resp::append_bulk_header(header, value->length());
   append(header);
@@ -71,6 +73,7 @@ void OutputQueue::gather_value(const transfer::CheckedValue& value, std::size_t 
 }
 
 void OutputQueue::written(std::size_t bytes) {
+  written_ += bytes;
   while (bytes != 0) {
     Item& front = items_.front();
     auto* text = std::get_if<Text>(&front);
@@ -92,6 +95,7 @@ void OutputQueue::written(std::size_t bytes) {
 
 void OutputQueue::clear() {
   items_.clear();
+  written_ = appended_;
   front_written_ = buffered_ = values_ = 0;
 }
 

@@ -28,6 +28,9 @@ class OutputQueue {
   bool empty() const { return items_.empty(); }
   /// Bytes held in memory of the process; what lies in the pool is bounded by the pool and not counted.
   std::size_t buffered() const { return buffered_; }
+  /// All bytes that were ever appended, and those of them that were written.
+  std::uint64_t appended_total() const { return appended_; }
+  std::uint64_t written_total() const { return written_; }
   /// True while a value of the pool waits for the client.
   bool holds_value() const { return values_ != 0; }
   /// Values of the pool that wait for the client.
@@ -61,6 +64,8 @@ class OutputQueue {
   /// Bytes of the first item that were written already.
   std::size_t front_written_ = 0;
   std::size_t buffered_ = 0;
+  std::uint64_t appended_ = 0;
+  std::uint64_t written_ = 0;
   std::size_t values_ = 0;
   std::vector<base::ConstBytes> spans_;
   base::UniqueFunction<void(base::Duration)> observer_;

@@ -119,6 +119,8 @@ bool Pin::must_be_raw() const {
 void Pin::flush() {
   if (state_ != State::kReady || write_busy_ || out_.empty()) return;
   std::swap(out_, writing_);
+  const base::TimePoint now = base::Clock::steady().now();
+  for (auto sent = owed_.rbegin(); sent != owed_.rend() && sent->asked == base::TimePoint{}; ++sent) sent->asked = now;
   write_busy_ = true;
   connection_->write({base::as_bytes(writing_)},
                      [self = shared_from_this()](std::error_code error) { self->wrote(error); });
@@ -284,7 +286,9 @@ void Pin::replied(Sent sent) {
     in_exec_.clear();
   }
   const bool answered_elsewhere = sent.plan.effect == PinEffect::kSilent || sent.plan.answer;
-  if (!answered_elsewhere) session_.finish_reply(sent.tag);
+  if (answered_elsewhere) return;
+  session_.asked(sent.tag, sent.asked);
+  session_.finish_reply(sent.tag);
 }
 
 /// A command was done.

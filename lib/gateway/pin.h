@@ -127,6 +127,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   struct Sent {
     SlotTag tag;
     PinPlan plan;
+    /// When it was handed to a write.
+    base::TimePoint asked{};
   };
   /// A command inside MULTI, by its place there, whose part of EXEC's reply tells something.
   struct Queued {

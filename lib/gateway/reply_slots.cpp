@@ -24,9 +24,12 @@ std::string_view name_of(CommandClass command_class) {
   return "unknown";
 }
 
-SlotTag ReplySlots::open(CommandClass command_class, base::TimePoint now, Mark writes) {
+SlotTag ReplySlots::open(CommandClass command_class, base::TimePoint now, Mark writes, const CommandRow* row) {
   marks_.touch(writes);
-  slots_.push_back(Slot{.command_class = command_class, .opened = now, .writes = writes, .bytes = {}, .value = {}});
+  slots_.push_back(Slot{.reply = {.command_class = command_class, .row = row, .opened = now},
+                        .writes = writes,
+                        .bytes = {},
+                        .value = {}});
   return first_ + slots_.size() - 1;
 }
 
@@ -69,14 +72,16 @@ void ReplySlots::append_push(std::string_view bytes) {
   buffered_ += bytes.size();
 }
 
-void ReplySlots::finish(SlotTag tag) {
+void ReplySlots::finish(SlotTag tag, base::TimePoint now) {
   slots_[tag - first_].done = true;
+  slots_[tag - first_].reply.finished = now;
   drain();
 }
 
 void ReplySlots::drain() {
   while (!slots_.empty()) {
     if (!slots_.front().done) return;
+    if (observer_) observer_(slots_.front().reply);
     slots_.pop_front();
     ++first_;
     if (!pushes_.empty()) {
@@ -102,7 +107,7 @@ void ReplySlots::drain() {
 
 std::optional<base::TimePoint> ReplySlots::oldest() const {
   if (slots_.empty()) return std::nullopt;
-  return slots_.front().opened;
+  return slots_.front().reply.opened;
 }
 
 void ReplySlots::clear() {

@@ -5,13 +5,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/unique_function.h"
 #include "gateway/output_queue.h"
 #include "transfer/checked_value.h"
 #include "transfer/write_marks.h"
 
 namespace keyferry::gateway {
+
+struct CommandRow;
 
 /// Names the reply to one command of one client.
 using SlotTag = std::uint64_t;
@@ -40,8 +44,23 @@ class ReplySlots {
 
   ReplySlots(OutputQueue& output, transfer::WriteMarks& marks) : output_(output), marks_(marks) {}
 
-  /// Before the command is sent anywhere. `writes`: what it may write.
-  SlotTag open(CommandClass command_class, base::TimePoint now, Mark writes);
+  /// A reply that is complete, as it leaves.
+  struct Reply {
+    CommandClass command_class;
+    /// Null: the table does not know the command.
+    const CommandRow* row = nullptr;
+    base::TimePoint opened;
+    /// When the command was handed to a connection to the server; zero: it was not.
+    base::TimePoint asked{};
+    base::TimePoint finished{};
+  };
+  /// `observer` is told of each reply when all of it is in the output.
+  void on_left(base::UniqueFunction<void(const Reply&)> observer) { observer_ = std::move(observer); }
+
+  /// Before the command is sent anywhere. `writes`: what it may write. `row`: see Reply.
+  SlotTag open(CommandClass command_class, base::TimePoint now, Mark writes, const CommandRow* row = nullptr);
+  /// The command is handed to a connection to the server.
+  void asked(SlotTag tag, base::TimePoint when) { slots_[tag - first_].reply.asked = when; }
   /// Bytes of a reply. They go straight to the output when the slot is the oldest, and wait in it otherwise.
   void append(SlotTag tag, std::string_view bytes);
   void append_value(SlotTag tag, transfer::SharedValue value);
@@ -50,7 +69,7 @@ class ReplySlots {
   /// Bytes that are nobody's reply: they leave now, or, when the oldest reply has begun to, behind it (R5).
   void append_push(std::string_view bytes);
   /// The reply is complete.
-  void finish(SlotTag tag);
+  void finish(SlotTag tag, base::TimePoint now = {});
 
   bool is_oldest(SlotTag tag) const { return tag == first_; }
   bool is_open(SlotTag tag) const { return tag - first_ < slots_.size(); }
@@ -63,15 +82,14 @@ class ReplySlots {
   /// When the oldest open command began; nullopt if none is open.
   std::optional<base::TimePoint> oldest() const;
   /// It has become clear what the command is.
-  void classify(SlotTag tag, CommandClass command_class) { slots_[tag - first_].command_class = command_class; }
-  CommandClass command_class(SlotTag tag) const { return slots_[tag - first_].command_class; }
-  base::TimePoint opened(SlotTag tag) const { return slots_[tag - first_].opened; }
+  void classify(SlotTag tag, CommandClass command_class) { slots_[tag - first_].reply.command_class = command_class; }
+  CommandClass command_class(SlotTag tag) const { return slots_[tag - first_].reply.command_class; }
+  base::TimePoint opened(SlotTag tag) const { return slots_[tag - first_].reply.opened; }
   void clear();
 
  private:
   struct Slot {
-    CommandClass command_class;
-    base::TimePoint opened;
+    Reply reply;
     Mark writes = Mark::kNothing;
     bool done = false;
     bool begun = false;
@@ -83,6 +101,7 @@ class ReplySlots {
 
   OutputQueue& output_;
   transfer::WriteMarks& marks_;
+  base::UniqueFunction<void(const Reply&)> observer_;
   std::string pushes_;
   std::deque<Slot> slots_;
   SlotTag first_ = 0;

@@ -24,6 +24,8 @@ namespace {
 constexpr std::size_t kMostOverlappingGets = 4;
 // A larger command does not go by a shared channel (R33).
 constexpr std::size_t kMostShared = 64 * base::kKiB + 512;
+// What one client's reads may take to be kept for another try (upstream.retry_reads).
+constexpr std::size_t kMostKept = 256 * base::kKiB;
 
 }  // namespace
 
@@ -250,14 +252,47 @@ bool Router::forward(std::span<const std::string_view> args, std::string_view ra
   const SlotTag tag = session_.open_reply(CommandClass::kOrdinary);
   upstream::Channel& to = *channel();
   ++outstanding_;
-  if (parser_.is_inline()) {
-    std::string bytes;
-    resp::append_command(bytes, args);
-    to.send(bytes, *this, tag);
-  } else {
-    to.send(raw, *this, tag);
-  }
+  std::string bytes;
+  if (parser_.is_inline()) resp::append_command(bytes, args);
+  const std::string_view command = parser_.is_inline() ? std::string_view(bytes) : raw;
+  if (worker_.options.retry_reads) keep_read(args, command, tag);
+  to.send(command, *this, tag);
   session_.end_command(raw.size());
+  return true;
+}
+
+/// Only what the server's own table calls a read may run twice.
+void Router::keep_read(std::span<const std::string_view> args, std::string_view command, SlotTag tag) {
+  const CommandRow* row = find_command(args);
+  if (row == nullptr || (row->flags & kReadonly) == 0 || read_bytes_ + command.size() > kMostKept) return;
+  reads_.emplace(tag, command);
+  read_bytes_ += command.size();
+}
+
+void Router::forget_read(SlotTag tag) {
+  const auto found = reads_.find(tag);
+  if (found == reads_.end()) return;
+  read_bytes_ -= found->second.size();
+  reads_.erase(found);
+}
+
+/// The reply to a read was lost with a connection that had stood. `first`: of those that were lost with it. Its channel
+/// is replaced, and what follows it in the client's order goes behind it there.
+bool Router::ask_again(SlotTag tag, bool begun, bool was_connected, bool first) {
+  const auto found = reads_.find(tag);
+  if (found == reads_.end()) return false;
+  const std::string command = std::move(found->second);
+  read_bytes_ -= command.size();
+  reads_.erase(found);
+  if (!was_connected || (begun && !session_.retract_reply(tag))) return false;
+  if (first) {
+    still_lost_ = outstanding_;
+    if (still_lost_ != 0) lost_channel_ = channel_;
+    channel_ = worker_.channels.pick(channel_identity_, channel_protocol_);
+  }
+  ++outstanding_;
+  worker_.metrics.shard.counter(telemetry::Metric::kReadRetriesTotal).add();
+  channel_->send(command, *this, tag);
   return true;
 }
 
@@ -429,6 +464,14 @@ void Router::output_drained() {
   advance_gets();
 }
 
+std::vector<std::uint64_t> Router::operations_on() const {
+  std::vector<std::uint64_t> ids;
+  for (const auto& operation : operations_) {
+    if (operation->server_id() != 0) ids.push_back(operation->server_id());
+  }
+  return ids;
+}
+
 void Router::refresh_login() {
   if (pin_) pin_->refresh_login();
 }
@@ -458,13 +501,19 @@ const std::shared_ptr<upstream::Channel>& Router::channel() {
 }
 
 bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
-  if (last) --outstanding_;
+  if (last) {
+    --outstanding_;
+    if (!reads_.empty()) forget_read(tag);
+  }
   if (session_.closed()) return true;
   if (greeting_) {
     greeted(bytes, last);
   } else {
     session_.reply(tag, bytes);
-    if (last) session_.finish_reply(tag);
+    if (last) {
+      session_.asked(tag, channel_->asked_at());
+      session_.finish_reply(tag);
+    }
   }
   // A client that is idle must not keep another identity's connections from being given up.
   if (last && outstanding_ == 0 && !channel_identity_.is_default()) {
@@ -482,9 +531,14 @@ bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
 void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) {
   --outstanding_;
   channel_paused_ = false;
+  // A channel tells of all that it has lost in one go, in order; what another one carries by now is not among it.
+  const bool replaced = still_lost_ != 0;
+  std::shared_ptr<upstream::Channel> told_all;
+  if (replaced && --still_lost_ == 0) told_all = std::move(lost_channel_);
   if (session_.closed()) return;
   if (greeting_) begun = false;
   greeting_.reset();
+  if (ask_again(tag, begun, replaced || channel_->lived(base::Duration::zero()), !replaced)) return;
   if (begun && !session_.retract_reply(tag)) {
     // Half a reply has left: nothing that could follow would be understood (promise 1).
     return session_.close("the rest of a reply was lost: " + std::string(reason));
@@ -492,7 +546,7 @@ void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, s
   std::string text = "ERR keyferry: " + std::string(reason);
   text += lost == upstream::Lost::kNotSent ? "; the command was not sent" : "; the command may have run";
   session_.reply_error(tag, text);
-  session_.end_of_login(channel_->failure());
+  if (!replaced) session_.end_of_login(channel_->failure());
 }
 
 }  // namespace keyferry::gateway

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,6 +75,11 @@ class Router final : public upstream::ReplySink {
   /// Its own connection, if it has one, logs in again where the configuration's password has changed.
   void refresh_login();
 
+  /// The shared channel that carries its ordinary commands, or did last; may be null.
+  const upstream::Channel* shared_channel() const { return pin_ ? nullptr : channel_.get(); }
+  /// The server's ids of the connections that its operations have for themselves.
+  std::vector<std::uint64_t> operations_on() const;
+
   /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
   const std::shared_ptr<upstream::Channel>& channel();
 
@@ -127,6 +133,9 @@ class Router final : public upstream::ReplySink {
   bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
   bool forward(std::span<const std::string_view> args, std::string_view raw);
+  void keep_read(std::span<const std::string_view> args, std::string_view command, SlotTag tag);
+  void forget_read(SlotTag tag);
+  bool ask_again(SlotTag tag, bool begun, bool was_connected, bool first);
   bool ordinary_may_start() const;
   bool operation_may_start(bool get) const;
   bool start_large_set();
@@ -145,6 +154,12 @@ class Router final : public upstream::ReplySink {
   /// Ordinary commands without a complete reply, all on channel_.
   std::size_t outstanding_ = 0;
   bool channel_paused_ = false;
+  /// With upstream.retry_reads: reads in flight that have been asked once, whole, and their bytes together.
+  std::map<SlotTag, std::string> reads_;
+  std::size_t read_bytes_ = 0;
+  /// A channel that was lost and has been replaced for a read, and how many commands it has not told of yet.
+  std::shared_ptr<upstream::Channel> lost_channel_;
+  std::size_t still_lost_ = 0;
   std::optional<Greeting> greeting_;
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;

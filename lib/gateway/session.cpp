@@ -54,6 +54,10 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
   client_.id = origin.id;
   client_.protocol = origin.rules->protocol;
   forget_login();
+  if (worker.slow.on()) {
+    slow_.emplace(worker.slow, client_.id);
+    slots_.on_left([this](const ReplySlots::Reply& reply) { slow_->left(reply, output_.appended_total()); });
+  }
   output_.on_value_written(
       [&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
 }
@@ -224,7 +228,7 @@ bool Session::output_full() const {
 bool Session::take_command() {
   using Event = resp::RequestParser::Event;
   // Asked again the parser would take the body for one that is to be buffered.
-  if (body_offered_) return router_.take_body();
+  if (body_offered_) return begins(router_.take_body());
   if (parser_.limits().authenticated == must_log_in_) {
     resp::RequestLimits limits = parser_.limits();
     limits.authenticated = !must_log_in_;
@@ -245,12 +249,18 @@ bool Session::take_command() {
       protocol_error(parser_.error());
       return false;
     case Event::kCommand:
-      return router_.dispatch(parser_.args(input), input.substr(0, parser_.size()));
+      return begins(router_.dispatch(parser_.args(input), input.substr(0, parser_.size())));
     case Event::kBody:
       body_offered_ = true;
-      return router_.take_body();
+      return begins(router_.take_body());
   }
   return false;
+}
+
+/// A command that can't begin yet waits from now on, or does already.
+bool Session::begins(bool begun) {
+  if (!begun && !held_up_ && !closed_) held_up_ = base::Clock::steady().now();
+  return begun;
 }
 
 /// Whether the large argument that the parser has just offered is read like any other: not the value of a large SET,
@@ -275,6 +285,7 @@ void Session::make_room() {
 
 void Session::end_command(std::size_t bytes) {
   parser_.next();
+  held_up_.reset();
   input_.consume(bytes);
   activity_->bytes_in.fetch_add(bytes, std::memory_order_relaxed);
   was_active();
@@ -320,6 +331,7 @@ void Session::read_into(std::vector<base::MutableBytes> memory, base::UniqueFunc
 
 void Session::give_input_to(Operation* operation) {
   body_offered_ = false;
+  held_up_.reset();
   input_owner_ = operation;
 }
 
@@ -335,7 +347,10 @@ void Session::input_done() {
 
 SlotTag Session::open_reply(CommandClass command_class) {
   const bool local = command_class == CommandClass::kLocal;
-  return slots_.open(command_class, base::Clock::steady().now(), local ? ReplySlots::Mark::kNothing : may_write());
+  const auto held_up = std::exchange(held_up_, std::nullopt);
+  return slots_.open(command_class, held_up ? *held_up : base::Clock::steady().now(),
+                     local ? ReplySlots::Mark::kNothing : may_write(),
+                     activity_->command.load(std::memory_order_relaxed));
 }
 
 /// What the command that the parser gave may write (WriteMarks).
@@ -376,10 +391,15 @@ void Session::finish_reply(SlotTag tag) {
   if (closed_) return;
   const auto index = static_cast<std::size_t>(slots_.command_class(tag));
   worker_.metrics.commands[index]->add();
-  worker_.metrics.command_seconds[index]->observe(base::seconds(base::Clock::steady().now() - slots_.opened(tag)));
+  const base::TimePoint now = base::Clock::steady().now();
+  worker_.metrics.command_seconds[index]->observe(base::seconds(now - slots_.opened(tag)));
   activity_->commands.fetch_add(1, std::memory_order_relaxed);
-  slots_.finish(tag);
+  slots_.finish(tag, now);
   schedule_flush();
+}
+
+void Session::asked(SlotTag tag, base::TimePoint when) {
+  if (slow_ && slots_.is_open(tag)) slots_.asked(tag, when);
 }
 
 void Session::protocol_error(std::string_view text) {
@@ -451,6 +471,7 @@ void Session::on_written(std::error_code error, std::size_t bytes) {
   activity_->bytes_out.fetch_add(bytes, std::memory_order_relaxed);
   moved_ += bytes;
   output_.written(bytes);
+  if (slow_) slow_->taken(output_.written_total());
   account();
   if (!output_full()) after_output();
   flush();

@@ -13,6 +13,7 @@
 #include "gateway/output_queue.h"
 #include "gateway/reply_slots.h"
 #include "gateway/router.h"
+#include "gateway/slow_watch.h"
 #include "gateway/worker_context.h"
 #include "resp/request_parser.h"
 
@@ -62,7 +63,15 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool finished() const { return closed_ && router_.idle() && !reading_ && !writing_; }
   /// No command is under way and nothing waits to be written: it may be closed without harm.
   bool idle() const { return slots_.open_count() == 0 && output_.empty() && input_.size() == 0; }
-  std::optional<base::TimePoint> oldest_request() const { return slots_.oldest(); }
+  std::optional<base::TimePoint> oldest_request() const {
+    return slots_.open_count() != 0 ? slots_.oldest() : held_up_;
+  }
+
+  /// For an operator: see Router.
+  ClientFacts facts() const;
+  std::size_t owed() const { return slots_.open_count(); }
+  const upstream::Channel* shared_channel() const { return router_.shared_channel(); }
+  std::vector<std::uint64_t> operations_on() const { return router_.operations_on(); }
 
   // --- for operations and local commands
   // -------------------------------------------------------------------------------------------------------
@@ -95,6 +104,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool retract_reply(SlotTag tag) { return slots_.retract(tag); }
   bool owes(SlotTag tag) const { return slots_.is_open(tag); }
   void finish_reply(SlotTag tag);
+  /// Its command was handed to a connection to the server then.
+  void asked(SlotTag tag, base::TimePoint when);
+  void asked(SlotTag tag) { asked(tag, base::Clock::steady().now()); }
   /// It has become clear what the command is.
   void classify(SlotTag tag, CommandClass command_class) { slots_.classify(tag, command_class); }
   /// An error that ends the conversation: it is queued and the client is closed when all has been written.
@@ -108,7 +120,6 @@ class Session final : public std::enable_shared_from_this<Session> {
   void end_with_server(std::string_view reason);
   /// What CLIENT LIST tells of it has changed.
   void tell_directory();
-  ClientFacts facts() const;
   /// The command has been taken up, `row` being null for one that the table does not know.
   void began(const CommandRow* row) { activity_->command.store(row, std::memory_order_relaxed); }
   /// See Router.
@@ -158,6 +169,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool must_log_in_at_first() const;
   bool may_go_on() const;
   bool take_command();
+  bool begins(bool begun);
   bool reads_whole();
   void make_room();
 
@@ -188,12 +200,15 @@ class Session final : public std::enable_shared_from_this<Session> {
   resp::RequestParser parser_;
   /// The operation that takes the rest of the current command from the input; null while the session itself parses.
   Operation* input_owner_ = nullptr;
+  /// Since when the command that the parser gave last can't begin.
+  std::optional<base::TimePoint> held_up_;
   /// The parser has offered a large body that could not be started yet.
   bool body_offered_ = false;
 
   OutputQueue output_;
   ReplySlots slots_;
   std::uint64_t accounted_ = 0;
+  std::optional<SlowWatch> slow_;
 
   Router router_;
 

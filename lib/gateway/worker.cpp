@@ -230,8 +230,9 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
                     "limits.pinned_long"}),
       control_(loop_, for_one_client(connect_),
                {kControlConnections, options_.pin_wait, "connection for a command that ends or wakes others", ""}),
-      context_{loop_,           options_.gateway,    channels_, bulk_, pinned_short_, pinned_long_, control_, engine,
-               *connect_.where, *options_.directory, metrics_,  {}},
+      context_{loop_,    options_.gateway, channels_,      bulk_,           pinned_short_,       pinned_long_,
+               control_, engine,           *options_.slow, *connect_.where, *options_.directory, metrics_,
+               {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_) {

@@ -10,9 +10,11 @@
 
 #include "base/fd.h"
 #include "base/loop.h"
+#include "base/unique_function.h"
 #include "gateway/session.h"
 #include "gateway/tls_server.h"
 #include "gateway/worker_context.h"
+#include "gateway/worker_report.h"
 #include "upstream/connection.h"
 
 namespace keyferry::gateway {
@@ -34,6 +36,8 @@ struct WorkerOptions {
   std::vector<std::vector<unsigned>> cpus;
   /// All workers' clients: copies of these options share it.
   std::shared_ptr<ClientDirectory> directory = std::make_shared<ClientDirectory>();
+  /// Likewise.
+  std::shared_ptr<SlowLog> slow = std::make_shared<SlowLog>(base::Duration{}, 0);
 };
 
 /// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in
@@ -52,6 +56,8 @@ class Worker {
   void adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls);
   /// Closes clients as they become idle, all of them after `limit`; `done` is posted to `back` when none is left.
   void drain(base::Duration limit, base::Executor& back, base::Task done);
+  /// Gives what it is doing to `done`, which is posted to `back`.
+  void report(base::Executor& back, base::UniqueFunction<void(WorkerReport)> done);
   /// Ends the thread and joins it. Clients that are left are dropped.
   void stop();
 
@@ -69,6 +75,7 @@ class Worker {
   void tick();
   void show_connections();
   void sweep(base::TimePoint now);
+  WorkerReport look() const;
 
   const std::size_t index_;
   const WorkerOptions options_;

@@ -12,6 +12,7 @@
 #include "gateway/length_table.h"
 #include "gateway/offload_state.h"
 #include "gateway/reply_slots.h"
+#include "gateway/slow_log.h"
 #include "telemetry/registry.h"
 #include "transfer/engine.h"
 #include "upstream/pools.h"
@@ -36,6 +37,8 @@ struct GatewayOptions {
   std::string transport = "tcp";
   /// Keys that begin with one of these keep large values as large objects (transfer.offload).
   std::vector<std::string> offload{};
+  /// Reads in flight on a shared channel that is lost are asked once more (upstream.retry_reads).
+  bool retry_reads = false;
 };
 
 /// One worker's numbers, found once. Written by the worker's thread only.
@@ -86,6 +89,7 @@ struct WorkerContext {
   /// connections holds none of these.
   upstream::LendingPool& control;
   transfer::Engine& engine;
+  SlowLog& slow;
   /// Of all who connect to the node.
   upstream::Whereabouts& where;
   /// The one thing that all workers share.

@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "telemetry/admin_server.h"
+
 namespace keyferry::telemetry {
 
 namespace asio = boost::asio;
@@ -21,8 +23,12 @@ constexpr std::uint64_t kMostBytes = 8 * 1024 * 1024;
 struct Fetch {
   explicit Fetch(asio::io_context& context) : resolver(context), stream(context) { parser.body_limit(kMostBytes); }
 
-  void start(const std::string& host, std::uint16_t port, const std::string& path) {
-    request = {http::verb::get, path, 11};
+  void start(const std::string& host, std::uint16_t port, http::verb verb, const std::string& path) {
+    request = {verb, path, 11};
+    if (verb == http::verb::post) {
+      request.set(kControlHeader, "1");
+      request.content_length(0);
+    }
     request.set(http::field::host, host);
     request.set(http::field::connection, "close");
     step = "resolve the name";
@@ -62,13 +68,15 @@ struct Fetch {
 
 }  // namespace
 
-base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path,
-                                     base::Duration timeout) {
+namespace {
+
+base::Result<std::string> exchange(http::verb verb, const std::string& host, std::uint16_t port,
+                                   const std::string& path, base::Duration timeout) {
   const std::string where =
       (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
   asio::io_context context;
   Fetch fetch(context);
-  fetch.start(host, port, path);
+  fetch.start(host, port, verb, path);
   context.run_for(timeout);
   if (!fetch.done) {
     const std::string cause = fetch.error ? fetch.error.message() : "no answer in time";
@@ -83,6 +91,18 @@ base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port
                        response.body().substr(0, std::min<std::size_t>(response.body().find('\n'), 200))};
   }
   return response.body();
+}
+
+}  // namespace
+
+base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path,
+                                     base::Duration timeout) {
+  return exchange(http::verb::get, host, port, path, timeout);
+}
+
+base::Result<std::string> post_control(const std::string& host, std::uint16_t port, const std::string& target,
+                                       base::Duration timeout) {
+  return exchange(http::verb::post, host, port, target, timeout);
 }
 
 }  // namespace keyferry::telemetry

@@ -14,4 +14,8 @@ namespace keyferry::telemetry {
 base::Result<std::string> fetch_page(const std::string& host, std::uint16_t port, const std::string& path,
                                      base::Duration timeout);
 
+/// The same for a request that changes something: POST with kControlHeader.
+base::Result<std::string> post_control(const std::string& host, std::uint16_t port, const std::string& target,
+                                       base::Duration timeout);
+
 }  // namespace keyferry::telemetry

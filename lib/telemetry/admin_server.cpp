@@ -4,6 +4,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+#include <charconv>
 #include <exception>
 #include <optional>
 #include <set>
@@ -43,6 +44,17 @@ Page text_page(http::status status, std::string body) {
 Page health_page(const Health& health) {
   if (health.ok) return text_page(http::status::ok, "ok\n");
   return text_page(http::status::service_unavailable, (health.reason.empty() ? "not ready" : health.reason) + "\n");
+}
+
+/// The number of "/kill?id=N".
+std::optional<std::uint64_t> kill_id(std::string_view target) {
+  constexpr std::string_view kStart = "/kill?id=";
+  if (!target.starts_with(kStart)) return std::nullopt;
+  target.remove_prefix(kStart.size());
+  std::uint64_t id = 0;
+  const auto parsed = std::from_chars(target.data(), target.data() + target.size(), id);
+  if (parsed.ec != std::errc() || parsed.ptr != target.data() + target.size()) return std::nullopt;
+  return id;
 }
 
 /// Nothing if the connection is simply over; else the status that tells the client what was wrong with its request.
@@ -98,7 +110,10 @@ class AdminSession : public std::enable_shared_from_this<AdminSession> {
 
  private:
   void serve(error_code error);
-  void serve_status(bool as_page);
+  using Report = base::UniqueFunction<void(AdminHandlers::StatusDone)>;
+  void serve_report(Report& report, bool as_page);
+  void serve_kill(std::string_view target);
+  bool from_this_host() const;
   template <typename Make>
   void answer(Make make);
   void send(Page page);
@@ -132,8 +147,10 @@ void AdminSession::serve(error_code error) {
     return send(text_page(*status, error.message() + "\n"));
   }
   const auto& request = parser_->get();
+  if (request.method() == http::verb::post)
+    return serve_kill(std::string_view(request.target().data(), request.target().size()));
   if (request.method() != http::verb::get && request.method() != http::verb::head) {
-    return send(text_page(http::status::method_not_allowed, "only GET and HEAD are served here\n"));
+    return send(text_page(http::status::method_not_allowed, "only GET and HEAD are served here, and POST /kill\n"));
   }
   const std::string_view target(request.target().data(), request.target().size());
   const std::string_view path = target.substr(0, target.find('?'));
@@ -141,9 +158,50 @@ void AdminSession::serve(error_code error) {
   if (path == "/metrics") return answer([&] { return Page{http::status::ok, kExposition, handlers.metrics()}; });
   if (path == "/healthz") return answer([&] { return health_page(handlers.healthy()); });
   if (path == "/readyz") return answer([&] { return health_page(handlers.ready()); });
-  if (path == "/status.json") return serve_status(false);
-  if (path == "/status") return serve_status(true);
-  send(text_page(http::status::not_found, "there are /metrics /healthz /readyz /status /status.json\n"));
+  if (path == "/status.json") return serve_report(handlers.status_json, false);
+  if (path == "/status") return serve_report(handlers.status_json, true);
+  const auto found = handlers.reports.find(path);
+  if (found != handlers.reports.end()) return serve_report(found->second, false);
+  std::string pages = "there are /metrics /healthz /readyz /status /status.json";
+  for (const auto& [name, report] : handlers.reports) pages += " " + name;
+  send(text_page(http::status::not_found, pages + "\n"));
+}
+
+bool AdminSession::from_this_host() const {
+  error_code error;
+  const Tcp::endpoint peer = stream_.socket().remote_endpoint(error);
+  if (error) return false;
+  const asio::ip::address& address = peer.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  return address.is_loopback();
+}
+
+/// The one request that changes something.
+void AdminSession::serve_kill(std::string_view target) {
+  const auto refuse = [this](http::status status, std::string text) { send(text_page(status, std::move(text))); };
+  if (target.substr(0, target.find('?')) != "/kill")
+    return refuse(http::status::method_not_allowed, "only GET and HEAD are served here, and POST /kill\n");
+  if (!server_->handlers.kill)
+    return refuse(http::status::forbidden, "ending clients is not allowed here (admin.kill)\n");
+  if (!from_this_host()) return refuse(http::status::forbidden, "clients can only be ended from this host itself\n");
+  const auto& request = parser_->get();
+  if (request.find(kControlHeader) == request.end())
+    return refuse(http::status::forbidden, std::string("the header ") + kControlHeader + " is missing\n");
+  const auto id = kill_id(target);
+  if (!id) return refuse(http::status::bad_request, "it is POST /kill?id=N\n");
+  stream_.expires_never();
+  const std::uint64_t mine = request_;
+  status_timer_.start(server_->limits.status_time, [self = shared_from_this(), mine] {
+    if (self->request_ == mine)
+      self->send(text_page(http::status::service_unavailable, "the client has not ended in time\n"));
+  });
+  server_->handlers.kill(*id, [session = weak_from_this(), mine, id = *id](bool found) {
+    const auto self = session.lock();
+    if (!self || self->request_ != mine) return;
+    self->send(found ? text_page(http::status::ok, "ended\n")
+                     : text_page(http::status::not_found, "there is no client " + std::to_string(id) + "\n"));
+  });
 }
 
 template <typename Make>
@@ -158,7 +216,7 @@ void AdminSession::answer(Make make) {
   send(std::move(page));
 }
 
-void AdminSession::serve_status(bool as_page) {
+void AdminSession::serve_report(Report& report, bool as_page) {
   // The session's own limit rules from here on; the reply gets a new one.
   stream_.expires_never();
   const std::uint64_t mine = request_;
@@ -177,7 +235,7 @@ void AdminSession::serve_status(bool as_page) {
     });
   };
   try {
-    server_->handlers.status_json(std::move(done));
+    report(std::move(done));
   } catch (const std::exception& failure) {
     if (request_ == mine)
       send(text_page(http::status::internal_server_error, std::string("no status: ") + failure.what() + "\n"));

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -31,7 +33,15 @@ struct AdminHandlers {
   /// Gives JSON, now or later, by one call of `done` on the loop's thread. A `done` that comes after
   /// AdminLimits::status_time does nothing.
   base::UniqueFunction<void(StatusDone)> status_json;
+  /// Further pages of JSON by their path ("/clients.json"), made as status_json is.
+  std::map<std::string, base::UniqueFunction<void(StatusDone)>, std::less<>> reports{};
+  /// Ends the local client of that id: `done` with true, or with false if there is none. Empty: refused.
+  using KillDone = base::UniqueFunction<void(bool)>;
+  base::UniqueFunction<void(std::uint64_t id, KillDone)> kill{};
 };
+
+/// Of requests that change something; its value does not matter.
+inline constexpr const char* kControlHeader = "X-Keyferry-Control";
 
 struct AdminLimits {
   /// Connections at a time; one more is closed at once.
@@ -46,9 +56,11 @@ struct AdminLimits {
 };
 
 /// The admin HTTP listener: GET and HEAD of /metrics, /healthz, /readyz, /status.json and /status, the latter a page
-/// made from the same JSON. Our own on Boost.Beast, because an exporter library's would throw at a taken port and has
-/// no health pages (R120, R121). It takes no input, so nothing it serves can change the daemon. Belongs to its loop's
-/// thread: made and destroyed there, or while the loop does not run; destroyed before the loop is.
+/// made from the same JSON, and of the other reports. POST /kill?id=N ends a local client: only from this host, and
+/// only with the header kControlHeader, which no web page of another origin can send. It takes no other input, so
+/// nothing else that it serves can change the daemon. Our own on Boost.Beast, because an exporter library's would throw
+/// at a taken port and has no health pages (R120, R121). Belongs to its loop's thread: made and destroyed there, or
+/// while the loop does not run; destroyed before the loop is.
 class AdminServer {
  public:
   /// Listens on a numeric address ("localhost" is 127.0.0.1); port 0 lets the kernel choose. The error names the

@@ -22,6 +22,8 @@
     "Time from a command's last byte to its reply's last byte, both here.", "class")                                   \
   X(kUpstreamConnections, kGauge, "upstream_connections", "Connections to a node by state.", "node", "transport",      \
     "state")                                                                                                           \
+  X(kReadRetriesTotal, kCounter, "read_retries_total",                                                                 \
+    "Reads that were asked once more because their connection was lost (upstream.retry_reads).")                       \
   X(kUpstreamMovesTotal, kCounter, "upstream_moves_total",                                                             \
     "Times that connections were made anew as theirs might lead to the wrong server: one said READONLY (readonly), "   \
     "or sentinels named another primary (sentinel).",                                                                  \

@@ -29,6 +29,8 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     ReplySink* sink;
     std::uint64_t tag;
     base::TimePoint since;
+    // When it was handed to a write.
+    base::TimePoint asked{};
   };
 
   // Of our own AUTH and PING: the reply changes nothing. A refused AUTH leaves the connection logged in as it was.
@@ -112,6 +114,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   bool begun = false;
   // When bytes were read last, and how long replies take: a moving average, of which each reply is an eighth.
   base::TimePoint heard{};
+  base::TimePoint asked_at{};
   base::Duration average{};
   Totals totals;
 };
@@ -195,7 +198,8 @@ void Channel::Impl::send(std::string_view command, ReplySink& sink, std::uint64_
 void Channel::Impl::flush() {
   if (stopped || dead || broken || !connection || write_busy || out.empty()) return;
   std::swap(out, writing);
-  sent = owed.size() - refused;
+  const base::TimePoint now = base::Clock::steady().now();
+  for (; sent < owed.size() - refused; ++sent) owed[sent].asked = now;
   write_busy = true;
   ++totals.writes;
   totals.bytes_out += writing.size();
@@ -263,6 +267,7 @@ void Channel::Impl::deliver(std::string_view piece, bool last) {
   frame_bytes += piece.size();
   if (scanner.largest_body() > kLongReply || frame_bytes > kLongReply) retired = true;
   const Owed owner = owed.front();
+  asked_at = owner.asked;
   begun = !last;
   if (last) {
     average += (std::max(heard - owner.since, base::Duration::zero()) - average) / 8;
@@ -405,6 +410,9 @@ std::size_t Channel::pending() const {
 bool Channel::late(base::TimePoint now) const {
   if (impl_->owed.empty()) return false;
   return !impl_->connection || now - impl_->owed.front().since > impl_->average + kLate;
+}
+base::TimePoint Channel::asked_at() const {
+  return impl_->asked_at;
 }
 std::optional<base::TimePoint> Channel::silent_since() const {
   if (impl_->sent == 0 || impl_->paused || !impl_->connection) return std::nullopt;

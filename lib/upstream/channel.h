@@ -92,6 +92,8 @@ class Channel {
   /// The oldest reply owed takes longer than this channel's average and kLate, or there is no connection yet to owe it:
   /// something long runs before it, so whoever can goes by another channel.
   bool late(base::TimePoint now) const;
+  /// Inside ReplySink::on_reply(): when that command was handed to the connection.
+  base::TimePoint asked_at() const;
   /// Since when the server has owed a reply without sending a byte; nothing if it owes none.
   std::optional<base::TimePoint> silent_since() const;
   /// The server's id of its connection, 0 if it told none or there is none.

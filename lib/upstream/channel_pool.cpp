@@ -239,4 +239,17 @@ ChannelPool::Counts ChannelPool::counts() const {
   return counts;
 }
 
+std::vector<ChannelPool::Listed> ChannelPool::list() const {
+  std::vector<Listed> all;
+  for (const Impl::Slots& of : impl_->slots) {
+    for (const auto& channel : of.channels) {
+      if (!channel->dead()) all.push_back({of.identity.user, of.identity.database, of.protocol, channel});
+    }
+  }
+  for (const auto& weak : impl_->leaving) {
+    if (auto channel = weak.lock(); channel && !channel->dead()) all.push_back({{}, 0, {}, std::move(channel)});
+  }
+  return all;
+}
+
 }  // namespace keyferry::upstream

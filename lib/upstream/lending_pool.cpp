@@ -387,5 +387,10 @@ ByCarrier LendingPool::idle_by_carrier() const {
 std::size_t LendingPool::waiting() const {
   return impl_->waiting.size();
 }
+std::vector<std::uint64_t> LendingPool::idle_ids() const {
+  std::vector<std::uint64_t> ids;
+  for (const Impl::Idle& entry : impl_->idle) ids.push_back(entry.connection->client_id());
+  return ids;
+}
 
 }  // namespace keyferry::upstream

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/loop.h"
 #include "base/result.h"
@@ -62,6 +63,16 @@ class ChannelPool {
     ByCarrier by_carrier{};
   };
   Counts counts() const;
+
+  struct Listed {
+    std::string user;
+    int database = 0;
+    resp::Protocol protocol = resp::Protocol::kResp2;
+    std::shared_ptr<Channel> channel;
+  };
+  /// All that live, those that wait to dial too. An empty user is the configuration's. The protocol of one that takes
+  /// nothing new is not known here any more.
+  std::vector<Listed> list() const;
 
  private:
   struct Impl;
@@ -126,6 +137,8 @@ class LendingPool {
   ByCarrier idle_by_carrier() const;
   /// Borrowers without a connection.
   std::size_t waiting() const;
+  /// The server's ids of the idle ones.
+  std::vector<std::uint64_t> idle_ids() const;
 
  private:
   struct Impl;

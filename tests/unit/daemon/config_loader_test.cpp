@@ -66,6 +66,7 @@ upstream:
   rdma_resolve: 2s
   rdma_connect: 4s
   connections: 5
+  retry_reads: true
   user: app
   password_command: [token, for, me]
   password_refresh: 5m
@@ -88,7 +89,7 @@ limits:
   client_idle: 4m
   drain: 0
 placement: {workers: "2-3"}
-admin: {http: off}
+admin: {http: off, kill: false, slow: 3ms, slow_kept: 4}
 log: {level: debug, format: json}
 )",
                                         "k.yaml");
@@ -127,6 +128,7 @@ log: {level: debug, format: json}
                      2s,
                      4s,
                      5,
+                     true,
                      "app",
                      "",
                      {"token", "for", "me"},
@@ -137,7 +139,7 @@ log: {level: debug, format: json}
                      {"kv:", "a b:"}};
   wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 9, 8, 4s, 4min, base::Duration(0)};
   wanted.placement = {"2-3"};
-  wanted.admin = {std::nullopt};
+  wanted.admin = {std::nullopt, false, 3ms, 4};
   wanted.log = {"debug", "json"};
   EXPECT_EQ(options, wanted);
 }

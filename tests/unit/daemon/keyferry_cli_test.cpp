@@ -42,6 +42,10 @@ class FakeDaemon {
   explicit FakeDaemon(std::string status) : status_(std::move(status)) {
     telemetry::AdminHandlers handlers;
     handlers.status_json = [this](telemetry::AdminHandlers::StatusDone done) { done(status_); };
+    handlers.reports["/clients.json"] = [](telemetry::AdminHandlers::StatusDone done) {
+      done(R"({"clients":[{"id":7,"name":"a"}]})");
+    };
+    handlers.kill = [](std::uint64_t id, telemetry::AdminHandlers::KillDone done) { done(id == 7); };
     server_ = std::move(telemetry::AdminServer::start(loop_, "127.0.0.1", 0, std::move(handlers)).value());
     port_ = server_->port();
     thread_ = std::thread([this] { loop_.run("admin"); });
@@ -108,6 +112,23 @@ TEST(KeyferryCli, WrongUseIsExitTwoAndHelpNamesOnlyWhatThereIs) {
   EXPECT_EQ(help.exit, 0);
   for (const char* there : {"check-config", "doctor"}) EXPECT_THAT(help.text, HasSubstr(there));
   for (const char* later : {"bench", "drain"}) EXPECT_THAT(help.text, Not(HasSubstr(later)));
+}
+
+TEST(KeyferryTool, StatShowsClientsAndKillEndsOne) {
+  const FakeDaemon daemon("{}");
+  const std::string there = " --admin " + daemon.address();
+  EXPECT_EQ(keyferry("stat clients" + there).text, "keyferryd\n\nclients\n  id  name\n  7   a\n");
+  EXPECT_THAT(keyferry("stat slow" + there).text, HasSubstr("answered 404"));
+  EXPECT_EQ(keyferry("stat nothing" + there).exit, 2);
+  const Outcome ended = keyferry("kill id=7" + there);
+  EXPECT_EQ(ended.exit, 0);
+  EXPECT_EQ(ended.text, "client 7 has ended\n");
+  const Outcome none = keyferry("kill id=8" + there);
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_THAT(none.text, HasSubstr("there is no client 8"));
+  EXPECT_EQ(keyferry("kill 7" + there).exit, 2);
+  EXPECT_EQ(keyferry("kill id=x" + there).exit, 2);
+  EXPECT_EQ(keyferry("kill" + there).exit, 2);
 }
 
 }  // namespace

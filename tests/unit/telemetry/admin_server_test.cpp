@@ -21,6 +21,7 @@ namespace keyferry::telemetry {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -113,6 +114,13 @@ class AdminServerTest : public ::testing::Test {
       if (!hold_status_) return done(status_);
       held_ = std::move(done);
     };
+    handlers.reports["/clients.json"] = [](AdminHandlers::StatusDone done) { done("{\"clients\":[]}"); };
+    if (may_kill_) {
+      handlers.kill = [this](std::uint64_t id, AdminHandlers::KillDone done) {
+        killed_ = id;
+        done(id == 7);
+      };
+    }
     auto made = AdminServer::start(loop_, "127.0.0.1", 0, std::move(handlers), limits);
     ASSERT_TRUE(made) << made.error().message;
     server_ = std::move(made.value());
@@ -142,6 +150,8 @@ class AdminServerTest : public ::testing::Test {
   std::unique_ptr<AdminServer> server_;
   std::uint16_t port_ = 0;
   std::thread thread_;
+  bool may_kill_ = true;
+  std::atomic<std::uint64_t> killed_{0};
   std::atomic<bool> ready_{true};
   std::atomic<bool> fail_{false};
   std::atomic<bool> hold_status_{false};
@@ -370,6 +380,38 @@ TEST_F(AdminServerTest, TheToolsClientFetchesPagesAndReportsFailures) {
   const auto refused = fetch_page("127.0.0.1", port, "/status.json", 20s);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("could not connect: Connection refused; is it running"));
+}
+
+TEST_F(AdminServerTest, FurtherReportsHavePagesOfTheirOwn) {
+  start();
+  RawClient client(port_);
+  EXPECT_THAT(client.get("/clients.json"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("{\"clients\":[]}")));
+  EXPECT_THAT(client.get("/nothing"), HasSubstr("/status.json /clients.json\n"));
+}
+
+TEST_F(AdminServerTest, AClientIsEndedByAPostWithTheHeaderThatNoWebPageCanSend) {
+  start();
+  EXPECT_EQ(post_control("127.0.0.1", port_, "/kill?id=7", 20s).value(), "ended\n");
+  EXPECT_EQ(killed_, 7u);
+  EXPECT_THAT(post_control("127.0.0.1", port_, "/kill?id=8", 20s).error().message,
+              HasSubstr("answered 404: there is no client 8"));
+  killed_ = 0;
+  for (const char* target : {"/kill", "/kill?id=", "/kill?id=7x", "/kill?id=-1", "/kill?id=99999999999999999999"}) {
+    EXPECT_THAT(post_control("127.0.0.1", port_, target, 20s).error().message, HasSubstr("answered 400"));
+  }
+  EXPECT_THAT(post_control("127.0.0.1", port_, "/status.json", 20s).error().message, HasSubstr("answered 405"));
+  RawClient simple(port_);
+  simple.send("POST /kill?id=7 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_THAT(simple.read_response(), AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("X-Keyferry-Control is missing")));
+  EXPECT_THAT(RawClient(port_).get("/kill?id=7"), StartsWith("HTTP/1.1 404"));
+  EXPECT_EQ(killed_, 0u);
+}
+
+TEST_F(AdminServerTest, WhereClientsMayNotBeEndedThePostIsRefused) {
+  may_kill_ = false;
+  start();
+  EXPECT_THAT(post_control("127.0.0.1", port_, "/kill?id=7", 20s).error().message,
+              HasSubstr("answered 403: ending clients is not allowed here (admin.kill)"));
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+"""What an operator sees and may do: stat clients, channels and slow, kill; and reads that are asked once more where that is configured."""
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+from running_stack import wait_until
+from wire import request
+
+BUILD = pathlib.Path(os.environ.get("KEYFERRY_BUILD", pathlib.Path(__file__).resolve().parent.parent.parent / "build/release"))
+
+pytestmark = pytest.mark.stack(
+    module=False,
+    config={"workers": 1, "upstream": {"retry_reads": True, "connections": 1}, "limits": {"pinned_short": 1, "pin_wait": "1m"}},
+)
+
+
+def tool(stack, *arguments):
+    return subprocess.run([BUILD / "bin/keyferry", *map(str, arguments), "--admin", stack.admin], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def stat(stack, what):
+    return json.loads(tool(stack, "stat", what, "--json").stdout)[what]
+
+
+def test_each_client_and_the_connection_that_it_is_on_are_shown_and_one_can_be_ended(stack):
+    with stack.wire() as plain, stack.wire(protocol=3) as held:
+        ids = {client: client.call("CLIENT", "ID") for client in (plain, held)}
+        assert (held.call("CLIENT", "SETNAME", "holder"), held.call("SELECT", 3), held.call("MULTI")) == (b"OK", b"OK", b"OK")
+        assert plain.call("SET", "k", "v") == b"OK"
+        clients = {row["id"]: row for row in stat(stack, "clients")}
+        shown = clients[ids[held]]
+        assert (shown["name"], shown["database"], shown["protocol"], shown["command"], shown["connection"]) == ("holder", 3, 3, "MULTI", "own")
+        assert (clients[ids[plain]]["connection"], clients[ids[plain]]["command"], clients[ids[plain]]["owed"]) == ("shared", "SET", 0)
+        channels = {row["server_id"]: row for row in stat(stack, "channels")}
+        own, shared = channels[shown["server_id"]], channels[clients[ids[plain]]["server_id"]]
+        assert (own["kind"], own["clients"], own["database"]) == ("own", [ids[held]], 3)
+        assert (shared["kind"], shared["state"], shared["transport"], shared["user"]) == ("shared", "open", "tcp", "default")
+        assert ids[plain] in shared["clients"]
+        assert {own["server_id"], shared["server_id"]} <= {int(entry["id"]) for entry in stack.direct_info_client.client_list()}
+        assert "holder" in tool(stack, "stat", "clients").stdout
+        ended = tool(stack, "kill", f"id={ids[held]}")
+        assert (ended.returncode, ended.stdout) == (0, f"client {ids[held]} has ended\n")
+        with pytest.raises(EOFError):
+            held.reply()
+        assert tool(stack, "kill", f"id={ids[held]}").returncode == 1
+        assert plain.call("GET", "k") == b"v"
+
+
+def test_the_slow_log_tells_apart_what_a_command_waited_for(stack):
+    def latest(client, command):
+        return [row for row in stat(stack, "slow") if (row["client"], row["command"]) == (client, command)]
+
+    with stack.wire() as one, stack.wire() as lazy:
+        number, sleeper = one.call("CLIENT", "ID"), lazy.call("CLIENT", "ID")
+        # The script waits for all that came before.
+        one.raw(request("DEBUG", "SLEEP", "0.2") + request("EVAL", "return 1", 0))
+        assert [one.reply(), one.reply()] == [b"OK", 1]
+        (slept,), (waited,) = latest(number, "DEBUG"), latest(number, "EVAL")
+        assert slept["upstream_ms"] >= 150 > slept["queue_ms"] + slept["delivery_ms"], slept
+        assert waited["queue_ms"] >= 150 > waited["upstream_ms"], waited
+        assert one.call("SETRANGE", "big", 32 << 20, "x") == (32 << 20) + 1
+        lazy.send("GET", "big")
+        wait_until(lambda: any(row["id"] == sleeper and row["out_bytes"] > 100_000 for row in stat(stack, "clients")), "the reply to come")
+        begun = time.monotonic()
+        wait_until(lambda: time.monotonic() - begun > 0.3, "some time to pass")
+        assert len(lazy.reply()) == (32 << 20) + 1
+        (row,) = wait_until(lambda: latest(sleeper, "GET"), "the reply to be taken")
+        assert row["total_ms"] >= 250, row
+        assert tool(stack, "stat", "slow").stdout.startswith("keyferryd\n\nslow\n  when")
+
+
+def test_reads_in_flight_on_a_lost_connection_are_asked_once_more_and_nothing_else(stack):
+    admin = stack.direct_info_client
+    with stack.wire() as one:
+        assert one.call("SET", "k", "v") == b"OK"
+        before = stack.metrics().total("read_retries_total")
+        (channel,) = [row["server_id"] for row in stat(stack, "channels") if row["kind"] == "shared" and row["protocol"] == 2]
+        admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+        try:
+            # The server holds the first, and so does not get to what follows on this connection.
+            one.raw(request("INCR", "n") + request("GET", "k") + request("APPEND", "k", "x") + request("MGET", "k", "no"))
+            wait_until(lambda: any(int(entry["id"]) == channel and "b" in entry["flags"] for entry in admin.client_list()), "the write to be held")
+            assert admin.client_kill_filter(_id=channel) == 1
+            assert one.reply().endswith("the command may have run")
+            assert one.reply() == b"v"
+            assert one.reply().endswith("the command may have run")
+            assert one.reply() == [b"v", None]
+        finally:
+            admin.execute_command("CLIENT", "UNPAUSE")
+        assert one.call("GET", "n") is None and one.call("GET", "k") == b"v"
+        assert stack.metrics().total("read_retries_total") == before + 2
+
+
+def test_R134_a_request_that_waits_for_a_connection_is_the_oldest_one(stack):
+    def oldest():
+        return stack.metrics().total("oldest_request_seconds")
+
+    with stack.wire() as holder, stack.wire() as waits:
+        assert holder.call("MULTI") == b"OK"
+        wait_until(lambda: oldest() == 0, "nothing to be waited for", oldest)
+        waits.send("MULTI")
+        wait_until(lambda: oldest() > 0, "the request that waits to be seen", oldest)
+        assert holder.call("DISCARD") == b"OK"
+        assert waits.reply() == b"OK"
+        wait_until(lambda: oldest() == 0, "nothing to be waited for any more", oldest)
