@@ -9,8 +9,10 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "base/copied_write.h"
 #include "base/stream.h"
 
 namespace keyferry::base {
@@ -47,7 +49,16 @@ class AsioStream final : public Stream {
   void async_write(std::span<const ConstBytes> buffers, Handler handler) override {
     object_->async_write_some(BufferList<boost::asio::const_buffer>(buffers), completion(std::move(handler)));
   }
+  void async_write_by(Executor& copier, std::span<const ConstBytes> buffers, Handler handler) override {
+    if constexpr (std::is_same_v<AsioObject, StreamSocket>) {
+      copied_ = CopiedWrite::begin(object_, copier, buffers, std::move(handler));
+    } else {
+      async_write(buffers, std::move(handler));
+    }
+  }
   void close() override {
+    // The copier may be writing to the descriptor just now: it is closed when that has ended.
+    if (copied_ && copied_->running()) return copied_->close();
     boost::system::error_code ignored;
     object_->lowest_layer().close(ignored);
   }
@@ -68,10 +79,9 @@ class AsioStream final : public Stream {
 
   std::shared_ptr<AsioObject> object_;
   std::string peer_;
+  /// The last one that was begun.
+  std::shared_ptr<CopiedWrite> copied_;
 };
-
-/// Any connected socket, TCP or Unix.
-using StreamSocket = boost::asio::generic::stream_protocol::socket;
 
 struct WatchedSocket {
   std::shared_ptr<StreamSocket> socket;

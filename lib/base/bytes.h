@@ -23,4 +23,11 @@ inline std::string_view as_text(ConstBytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// Bytes of all pieces together.
+inline std::size_t total(std::span<const ConstBytes> pieces) {
+  std::size_t sum = 0;
+  for (const ConstBytes piece : pieces) sum += piece.size();
+  return sum;
+}
+
 }  // namespace keyferry::base

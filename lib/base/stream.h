@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/bytes.h"
+#include "base/executor.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/unique_function.h"
@@ -28,6 +30,11 @@ class Stream {
   virtual void async_read(std::span<const MutableBytes> buffers, Handler handler) = 0;
   /// Writes at least one byte, not necessarily all.
   virtual void async_write(std::span<const ConstBytes> buffers, Handler handler) = 0;
+  /// The same for much at once: where the stream is a plain socket, the copying is `copier`'s, a piece at a time.
+  virtual void async_write_by(Executor& copier, std::span<const ConstBytes> buffers, Handler handler) {
+    static_cast<void>(copier);
+    async_write(buffers, std::move(handler));
+  }
   /// Handlers under way run with std::errc::operation_canceled. Calling it again does nothing.
   virtual void close() = 0;
   /// Bytes that were written and that the peer's side has not taken yet; 0 where that can't be told.

@@ -88,6 +88,7 @@ void BlobGet::ask_for_lease() {
   request.identity = session_.client().identity;
   request.key = key_;
   request.length = length_;
+  if (length_ >= kCopierFrom) request.hash_on = &session_.worker().copier;
   const auto self = std::static_pointer_cast<BlobGet>(shared_from_this());
   ticket_ = session_.worker().engine.fetch(std::move(request), session_.worker().loop, self);
 }

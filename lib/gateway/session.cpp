@@ -22,6 +22,8 @@ constexpr std::size_t kLongReply = 64 * base::kKiB;
 // One write: a worker is never busy with one client's value for longer than this takes (promise 5).
 // The last 4 KiB are for the reply's ends, so that a value of whole MiB needs no write more for them.
 constexpr std::size_t kWriteBytes = 516 * base::kKiB;
+// Of one hand-over to the copier, after which limits.stall sees what has moved.
+constexpr std::size_t kCopierBytes = 8 * base::kMiB;
 // A command up to this size is read whole before a connection is asked for, so that a client that stops in the middle
 // of one holds nothing that others need.
 constexpr std::size_t kReadWhole = base::kMiB;
@@ -455,9 +457,14 @@ void Session::flush() {
   if (writing_ || closed_) return;
   if (output_.empty()) return after_output();
   writing_ = true;
-  stream_->async_write(
-      output_.gather(base::Stream::kMaxSpans, kWriteBytes),
-      [self = shared_from_this()](std::error_code error, std::size_t bytes) { self->on_written(error, bytes); });
+  auto written = [self = shared_from_this()](std::error_code error, std::size_t bytes) {
+    self->on_written(error, bytes);
+  };
+  if (output_.holds_value()) {
+    const auto much = output_.gather(base::Stream::kMaxSpans, kCopierBytes);
+    if (base::total(much) >= kCopierFrom) return stream_->async_write_by(worker_.copier, much, std::move(written));
+  }
+  stream_->async_write(output_.gather(base::Stream::kMaxSpans, kWriteBytes), std::move(written));
 }
 
 void Session::on_written(std::error_code error, std::size_t bytes) {

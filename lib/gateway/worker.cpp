@@ -230,9 +230,9 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
                     "limits.pinned_long"}),
       control_(loop_, for_one_client(connect_),
                {kControlConnections, options_.pin_wait, "connection for a command that ends or wakes others", ""}),
-      context_{loop_,    options_.gateway, channels_,      bulk_,           pinned_short_,       pinned_long_,
-               control_, engine,           *options_.slow, *connect_.where, *options_.directory, metrics_,
-               {}},
+      context_{loop_,        copier_,  options_.gateway, channels_,      bulk_,           pinned_short_,
+               pinned_long_, control_, engine,           *options_.slow, *connect_.where, *options_.directory,
+               metrics_,     {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_) {
@@ -241,6 +241,10 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
   thread_ = std::thread([this] {
     stay_on(cpus_of(options_, index_));
     loop_.run("kf-worker-" + std::to_string(index_));
+  });
+  copier_thread_ = std::thread([this] {
+    stay_on(cpus_of(options_, index_));
+    copier_.run("kf-copier-" + std::to_string(index_));
   });
 }
 
@@ -352,6 +356,8 @@ void Worker::stop() {
   if (!thread_.joinable()) return;
   loop_.stop();
   thread_.join();
+  copier_.stop();
+  copier_thread_.join();
 }
 
 }  // namespace keyferry::gateway

@@ -40,10 +40,10 @@ struct WorkerOptions {
   std::shared_ptr<SlowLog> slow = std::make_shared<SlowLog>(base::Duration{}, 0);
 };
 
-/// One thread with its sessions, its channels and its bulk connections. The thread starts with the object and ends in
-/// stop(). adopt(), drain() and stop() may be called from any thread (they post). clients() is an atomic that listener
-/// and worker count and the listener reads to choose the least loaded; reaches_server() one that the worker writes each
-/// second and the admin thread reads.
+/// One thread with its sessions, its channels and its bulk connections, and one that copies large values into sockets
+/// for it (base::CopiedWrite). Both start with the object and end in stop(). adopt(), drain() and stop() may be called
+/// from any thread (they post). clients() is an atomic that listener and worker count and the listener reads to choose
+/// the least loaded; reaches_server() one that the worker writes each second and the admin thread reads.
 class Worker {
  public:
   Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics);
@@ -80,6 +80,8 @@ class Worker {
   const std::size_t index_;
   const WorkerOptions options_;
   base::Loop loop_;
+  /// Of the thread that copies large values into sockets.
+  base::Loop copier_;
   WorkerMetrics metrics_;
   const upstream::ConnectOptions connect_;
   upstream::ChannelPool channels_;
@@ -99,6 +101,7 @@ class Worker {
   base::Executor* drain_back_ = nullptr;
   base::Task drained_;
   std::thread thread_;
+  std::thread copier_thread_;
 };
 
 }  // namespace keyferry::gateway

@@ -75,10 +75,16 @@ struct WorkerMetrics {
   telemetry::Histogram& receive_set;
 };
 
-/// What a worker lends to its sessions; all of it belongs to the worker's thread, but for the engine, which is called
-/// by messages.
+/// From here on a value is hashed and copied into its socket by the copier: below, handing it over costs more than the
+/// worker is kept by it.
+inline constexpr std::size_t kCopierFrom = 2 * base::kMiB;
+
+/// What a worker lends to its sessions; all of it belongs to the worker's thread, but for the engine and the copier,
+/// which are called by messages.
 struct WorkerContext {
   base::Loop& loop;
+  /// Hashes large values and copies them into clients' sockets, so that small replies need not wait for that.
+  base::Executor& copier;
   const GatewayOptions& options;
   upstream::ChannelPool& channels;
   upstream::LendingPool& bulk;

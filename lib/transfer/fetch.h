@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/executor.h"
 #include "upstream/connection.h"
 
 namespace keyferry::transfer {
@@ -19,6 +20,8 @@ struct FetchRequest {
   std::string key;
   /// How long the value is believed to be: that much memory is leased for it, rounded up to whole regions.
   std::uint64_t length = 0;
+  /// Where the value is hashed; null: where its sink is called.
+  base::Executor* hash_on = nullptr;
 };
 
 /// What became of it.

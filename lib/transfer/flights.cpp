@@ -27,7 +27,8 @@ FetchResult without_value(GetResult result) {
 }  // namespace
 
 void Flights::fetch(std::uint64_t ticket, FetchRequest request, base::Executor& back, std::shared_ptr<FetchSink> sink) {
-  Waiter waiter{ticket, request.client, &back, std::make_shared<Receiver>(std::move(sink))};
+  base::Executor* const hash_on = request.hash_on != nullptr ? request.hash_on : &back;
+  Waiter waiter{ticket, request.client, &back, hash_on, std::make_shared<Receiver>(std::move(sink))};
   if (stopping_) return tell(std::move(waiter), {FetchResult::Kind::kRepeat, "stopping", {}});
   const Key key{request.identity, request.key};
   const auto found = lines_.find(key);
@@ -114,20 +115,26 @@ void Flights::posted(const Held& flight) {
   line.recent = flight;
 }
 
+/// How a waiter hears of the value where that was hashed: at once if it is called there anyway.
+SlicedCheck::Right Flights::hand_over(const Waiter& waiter) {
+  auto give = [to = waiter.receiver](const SharedValue& value) { to->fetched({FetchResult::Kind::kValue, {}, value}); };
+  if (waiter.hash_on == waiter.back) return give;
+  return [back = waiter.back, give = std::move(give)](const SharedValue& value) {
+    back->post([give, value] { give(value); });
+  };
+}
+
 void Flights::landed(const Held& flight, GetResult result) {
   if (result.kind != GetResult::Kind::kLanded) return end(flight, without_value(std::move(result)));
   if (flight->waiters.empty()) return end(flight, {});
   flight->machine.move(FlightState::kChecking);
   const Waiter& first = flight->waiters.front();
   flight->hears_first = first.ticket;
-  flight->check = SlicedCheck::begin(
-      std::move(result.value), SlicedCheck::kSlice, *first.back, executor_,
-      [to = first.receiver](const SharedValue& value) {
-        to->fetched({FetchResult::Kind::kValue, {}, value});
-      },
-      [this, weak = std::weak_ptr(flight)](base::Result<SharedValue> value, base::Duration took) {
-        if (const Held self = weak.lock()) checked(self, std::move(value), took);
-      });
+  flight->check =
+      SlicedCheck::begin(std::move(result.value), SlicedCheck::kSlice, *first.hash_on, executor_, hand_over(first),
+                         [this, weak = std::weak_ptr(flight)](base::Result<SharedValue> value, base::Duration took) {
+                           if (const Held self = weak.lock()) checked(self, std::move(value), took);
+                         });
   // The lane is free: who waits behind need not wait for the hashing.
   advance(flight->key);
 }

@@ -28,10 +28,10 @@ namespace keyferry::transfer {
 ///             they were when it was written; never once its last waiter has left
 ///
 /// A flight asks for its lease when it begins, on behalf of its first client, and is handed to Transfers when it has
-/// the lease and none of its key is on a lane. The value is hashed on the worker of its first waiter, which hears of it
-/// there, without the way over this thread and back; every other waiter gets a share of it from here. A waiter that
-/// leaves leaves the others alone; with the last one the flight gives up what it waits for, or is abandoned on its lane
-/// (orphan_grace, then a fence).
+/// the lease and none of its key is on a lane. The value is hashed where its first waiter wants that, which hears of it
+/// from there, without the way over this thread and back; every other waiter gets a share of it from here. A waiter
+/// that leaves leaves the others alone; with the last one the flight gives up what it waits for, or is abandoned on its
+/// lane (orphan_grace, then a fence).
 ///
 /// Engine's thread only. What it asks of the rest of the engine is never answered inside the call.
 class Flights {
@@ -89,6 +89,7 @@ class Flights {
     std::uint64_t ticket = 0;
     std::uint64_t client = 0;
     base::Executor* back = nullptr;
+    base::Executor* hash_on = nullptr;
     std::shared_ptr<Receiver> receiver;
   };
   struct Flight {
@@ -121,6 +122,7 @@ class Flights {
   void remove(std::uint64_t ticket, Farewell farewell);
   void give_up(const Held& flight, Farewell farewell);
   void end(const Held& flight, const FetchResult& result, std::uint64_t has_heard = 0);
+  static SlicedCheck::Right hand_over(const Waiter& waiter);
   static void tell(Waiter waiter, FetchResult result);
 
   Ground& ground_;

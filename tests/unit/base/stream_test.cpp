@@ -1,10 +1,15 @@
 #include "base/stream.h"
 
+#include <boost/asio.hpp>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <string>
+#include <thread>
+
+#include "base/copied_write.h"
 
 namespace keyferry::base {
 namespace {
@@ -77,6 +82,106 @@ TEST_F(StreamTest, ClosingEndsTheReadUnderWayEvenWhenTheStreamIsDestroyedAtOnce)
   EXPECT_FALSE(ended) << "never inside the call";
   loop.run("test");
   EXPECT_TRUE(ended);
+}
+
+/// A copier of its own thread, and a peer that reads when it is told to.
+class CopiedWriteTest : public StreamTest {
+ protected:
+  CopiedWriteTest() : thread([this] { copier.run("copier"); }) {}
+  ~CopiedWriteTest() override {
+    copier.stop();
+    thread.join();
+  }
+  void write(std::span<const ConstBytes> pieces) {
+    ours->async_write_by(copier, pieces, [this](std::error_code failure, std::size_t bytes) {
+      error = failure;
+      count = bytes;
+      on_loop = std::this_thread::get_id() == loop_thread;
+      loop.stop();
+    });
+  }
+  std::string read_all(std::size_t bytes) {
+    std::string got(bytes, '.');
+    std::size_t at = 0;
+    while (at < bytes) {
+      const ssize_t some = ::recv(peer.get(), got.data() + at, bytes - at, 0);
+      if (some > 0) at += static_cast<std::size_t>(some);
+      if (some == 0 || (some < 0 && errno != EAGAIN)) break;
+    }
+    got.resize(at);
+    return got;
+  }
+
+  Loop copier;
+  std::thread thread;
+  std::thread::id loop_thread = std::this_thread::get_id();
+  std::error_code error;
+  std::size_t count = 0;
+  bool on_loop = false;
+};
+
+std::string letters(std::size_t bytes) {
+  std::string text(bytes, 'a');
+  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>('a' + i % 23 + i / 4096 % 3);
+  return text;
+}
+
+TEST_F(CopiedWriteTest, WritesAllThatTheSocketTakesInOrderAndTellsItOnTheLoop) {
+  const std::string head = "head", body = letters(3 * CopiedWrite::kPiece + 5);
+  std::string got;
+  std::thread reader([&] { got = read_all(head.size() + body.size()); });
+  std::string sent = head + body;
+  // What the socket did not take at once is asked for again, as a session does.
+  for (std::size_t at = 0; at < sent.size(); at += count) {
+    const std::string_view left = std::string_view(sent).substr(at);
+    const std::size_t first = std::min<std::size_t>(left.size(), 4);
+    write(std::array<ConstBytes, 3>{as_bytes(left.substr(0, first)), as_bytes(""), as_bytes(left.substr(first))});
+    loop.run("test");
+    loop.context().restart();
+    ASSERT_FALSE(error);
+    ASSERT_GT(count, 0U);
+    EXPECT_TRUE(on_loop);
+  }
+  reader.join();
+  EXPECT_EQ(got, sent);
+}
+
+TEST_F(CopiedWriteTest, ASocketThatTakesNothingIsWaitedFor) {
+  const std::string filling = letters(4 * kMiB);
+  write(std::array<ConstBytes, 1>{as_bytes(filling)});
+  loop.run("test");
+  loop.context().restart();
+  ASSERT_LT(count, filling.size()) << "the socket took all of it: it is not full";
+  const std::size_t lying = count;
+  count = 0;
+  write(std::array<ConstBytes, 1>{as_bytes("behind")});
+  std::thread reader([&] { EXPECT_EQ(read_all(lying), filling.substr(0, lying)); });
+  loop.run("test");
+  reader.join();
+  EXPECT_FALSE(error);
+  EXPECT_EQ(count, 6U);
+  EXPECT_EQ(read_all(6), "behind");
+}
+
+TEST_F(CopiedWriteTest, ClosedWhileItWaitsItEndsAndTheDescriptorIsFreeOnlyThen) {
+  const std::string filling = letters(4 * kMiB);
+  write(std::array<ConstBytes, 1>{as_bytes(filling)});
+  loop.run("test");
+  loop.context().restart();
+  write(std::array<ConstBytes, 1>{as_bytes("behind")});
+  ours->close();
+  const std::size_t lying = count;
+  loop.run("test");
+  EXPECT_EQ(error, std::errc::operation_canceled);
+  EXPECT_EQ(count, 0U);
+  EXPECT_EQ(read_all(lying + 1).size(), lying) << "the peer sees its end behind what was sent";
+}
+
+TEST_F(CopiedWriteTest, APeerThatHasGoneIsAnError) {
+  peer.reset();
+  write(std::array<ConstBytes, 1>{as_bytes("nobody")});
+  loop.run("test");
+  EXPECT_EQ(error, std::errc::broken_pipe);
 }
 
 }  // namespace

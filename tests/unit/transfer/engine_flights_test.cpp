@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "tests/unit/transfer/rig.h"
 #include "transfer/checked_value.h"
@@ -185,6 +186,34 @@ TEST(EngineFlights, WhoLeavesLeavesTheOthersAlone) {
   until_answered(rig, {second});
   EXPECT_EQ(bytes_of(*second), bytes);
   EXPECT_FALSE(rig.metric_has("keyferry_fences_total{reason=\"abandoned\"}"));
+}
+
+/// Somebody else's thread, as the engine sees it: runs at once and counts.
+class Elsewhere final : public base::Executor {
+ public:
+  void post(base::Task task) override {
+    ++posted;
+    task();
+  }
+  std::atomic<int> posted = 0;
+};
+
+TEST(EngineFlights, AValueIsHashedWhereItsClientWantsThatAndToldWhereItAsked) {
+  const std::string bytes = pattern(5000, 1);
+  Elsewhere elsewhere;
+  Rig rig(after_go({bytes}));
+  rig.start();
+  auto asker = std::make_shared<Asker>();
+  transfer::FetchRequest request;
+  request.key = "key";
+  request.length = 5000;
+  request.hash_on = &elsewhere;
+  asker->ticket = rig.engine->fetch(std::move(request), rig.mail, asker);
+  rig.fabric.wait_for_owed(1);
+  rig.server.go();
+  until_answered(rig, {asker});
+  EXPECT_EQ(elsewhere.posted, 1) << "one slice";
+  EXPECT_EQ(bytes_of(*asker), bytes);
 }
 
 TEST(EngineFlights, AClientThatIsEndedTakesNothingFromThoseWhoShareWithIt) {
