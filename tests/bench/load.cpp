@@ -99,6 +99,20 @@ std::string command(const std::vector<std::string>& words) {
   return text;
 }
 
+/// Memory as those have it who move large values: whole pages. Where the bytes lie decides what the kernel's copy costs
+/// (README.md).
+class Pages {
+ public:
+  Pages(std::size_t size, char filling) : bytes_(size + kPage, filling), size_(size) {}
+  char* data() { return bytes_.data() + (kPage - reinterpret_cast<std::uintptr_t>(bytes_.data()) % kPage) % kPage; }
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  std::string bytes_;
+  std::size_t size_;
+};
+
 /// One client that moves one value again and again.
 class Mover {
  public:
@@ -130,7 +144,7 @@ class Mover {
  private:
   int fd_;
   bool set_;
-  std::string bytes_;
+  Pages bytes_;
   std::string header_;
   std::string get_;
   std::string set_command_;
@@ -210,12 +224,12 @@ void socket_rate(std::size_t bytes, int count) {
   const pid_t child = ::fork();
   if (child == 0) {
     const int fd = ::accept(listener, nullptr, nullptr);
-    const std::string value(bytes, 'x');
+    Pages value(bytes, 'x');
     char ask = 0;
     while (::recv(fd, &ask, 1, 0) == 1) send_all(fd, value.data(), value.size());
     std::_Exit(0);
   }
-  std::string value(bytes, 'y');
+  Pages value(bytes, 'y');
   const int fd = connect_to(ntohs(address.sin_port));
   const std::vector<double> each = time_each(count + 1, [&] {
     send_all(fd, "g", 1);
