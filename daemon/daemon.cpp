@@ -16,8 +16,8 @@
 #include "daemon/config_cpus.h"
 #include "daemon/config_ids.h"
 #include "daemon/gateway_json.h"
+#include "daemon/library_options.h"
 #include "daemon/network_way.h"
-#include "daemon/options_values.h"
 #include "daemon/placement.h"
 #include "fabric/open.h"
 #include "upstream/rdma_tuning.h"
@@ -29,24 +29,6 @@ namespace {
 using telemetry::Metric;
 
 constexpr base::Duration kWatch = std::chrono::seconds(1);
-
-memory::PoolMemory make_memory(const PoolOptions& options) {
-  memory::PoolOptions pool;
-  pool.bytes = options.size;
-  pool.region_bytes = options.region;
-  switch (options.huge_pages) {
-    case HugePages::kPrefer:
-      pool.huge_pages = memory::PoolOptions::HugePages::kPrefer;
-      break;
-    case HugePages::kRequire:
-      pool.huge_pages = memory::PoolOptions::HugePages::kRequire;
-      break;
-    case HugePages::kNever:
-      pool.huge_pages = memory::PoolOptions::HugePages::kNever;
-      break;
-  }
-  return memory::PoolMemory::create(pool);
-}
 
 /// Empty if the configured identity has none.
 std::vector<std::unique_ptr<PasswordSource>> upstream_password(base::Loop& loop, const UpstreamOptions& options) {
@@ -60,44 +42,6 @@ std::vector<std::unique_ptr<PasswordSource>> upstream_password(base::Loop& loop,
         loop, PasswordSource::Options{"upstream.password_file", options.password_file, {}, {}}));
   }
   return list;
-}
-
-upstream::TlsOptions tls_options(const TlsFiles& files) {
-  return {files.ca, files.cert, files.key, files.name};
-}
-
-/// `passwords`: the first is the configured identity's, if it has one.
-upstream::ConnectOptions connect_options(const Options& options,
-                                         const std::vector<std::unique_ptr<PasswordSource>>& passwords,
-                                         const std::shared_ptr<upstream::Whereabouts>& where) {
-  upstream::ConnectOptions connect;
-  const HostPort node = node_address(options);
-  connect.address = {node.host, node.port};
-  connect.where = where;
-  if (uses_tls(options)) {
-    connect.tls = tls_options(options.upstream.tls.value_or(TlsFiles{}));
-  }
-  connect.user = options.upstream.user;
-  if (!options.upstream.password_file.empty() || !options.upstream.password_command.empty())
-    connect.credentials = passwords.front()->credentials();
-  connect.timeout = options.limits.upstream_wait;
-  return connect;
-}
-
-/// The same for ordinary commands, which alone may go by RDMA (lanes never do).
-upstream::ConnectOptions ordinary_options(const Options& options,
-                                          const std::vector<std::unique_ptr<PasswordSource>>& passwords,
-                                          const std::shared_ptr<upstream::Whereabouts>& where,
-                                          const std::shared_ptr<upstream::RdmaRoute>& route) {
-  upstream::ConnectOptions connect = connect_options(options, passwords, where);
-  if (route == nullptr) return connect;
-  upstream::RdmaSettings settings;
-  settings.port = rdma_port(options);
-  settings.buffer = options.upstream.rdma_buffer;
-  settings.completion_vector = static_cast<unsigned>(options.upstream.rdma_vector);
-  settings.resolve_timeout = options.upstream.rdma_resolve;
-  connect.rdma = upstream::RdmaOptions{settings, route};
-  return connect;
 }
 
 std::shared_ptr<upstream::RdmaRoute> make_route(const Options& options) {
@@ -134,29 +78,6 @@ int family_of(const std::string& host) {
   const int family = found->ai_family;
   ::freeaddrinfo(found);
   return family;
-}
-
-gateway::WorkerOptions worker_options(const Options& options, upstream::ConnectOptions connect, std::size_t workers) {
-  gateway::WorkerOptions worker;
-  worker.connect = std::move(connect);
-  worker.connections = options.upstream.connections;
-  worker.bulk_connections = bulk_connections(options);
-  worker.upstream_share = upstream_share(options);
-  worker.pinned_short = (options.limits.pinned_short + workers - 1) / workers;
-  worker.pinned_long = (options.limits.pinned_long + workers - 1) / workers;
-  worker.pin_wait = options.limits.pin_wait;
-  worker.gateway.threshold = options.transfer.threshold;
-  worker.gateway.value_max = options.limits.value_max;
-  worker.gateway.client_buffer = options.limits.client_buffer;
-  worker.gateway.worker_buffer = options.limits.total_buffer / workers;
-  worker.gateway.stall = options.limits.stall;
-  worker.gateway.client_idle = options.limits.client_idle;
-  worker.gateway.user = options.upstream.user;
-  worker.gateway.node = node_address(options).text();
-  worker.gateway.offload = options.transfer.offload;
-  worker.gateway.retry_reads = options.upstream.retry_reads;
-  worker.gateway.transport = uses_tls(options) ? "tls" : "tcp";
-  return worker;
 }
 
 /// What placement.workers comes to, said in the log. The NIC is the fabric's, else the one towards the server.
@@ -234,7 +155,7 @@ Daemon::Daemon(const Options& options)
     : options_(options),
       shard_(metrics_.add_shard()),
       passwords_(upstream_password(loop_, options.upstream)),
-      memory_(make_memory(options.pool)),
+      memory_(memory::PoolMemory::create(pool_options(options.pool))),
       rdma_(make_route(options)),
       slow_(std::make_shared<gateway::SlowLog>(options.admin.slow, options.admin.slow_kept)),
       watch_timer_(loop_) {
@@ -248,7 +169,7 @@ Daemon::Daemon(const Options& options)
   signals_ = std::make_unique<Signals>(loop_.context());
   transfer::EngineOptions engine;
   where_ = make_whereabouts();
-  engine.connect = connect_options(options_, passwords_, where_);
+  engine.connect = connect_options(options_, own_credentials(), where_);
   engine.lanes = options_.transfer.lanes;
   engine.warm = options_.transfer.warm;
   engine.min_rate = options_.transfer.min_rate;
@@ -261,7 +182,7 @@ Daemon::Daemon(const Options& options)
   std::vector<fabric::Fabric*> fabrics;
   if (fabric_ != nullptr) fabrics.push_back(fabric_.get());
   engine_ = std::make_unique<transfer::Engine>(engine_loop_, engine, fabrics, no_fabric_reason_, memory_, metrics_);
-  const upstream::ConnectOptions ordinary = ordinary_options(options_, passwords_, where_, rdma_);
+  const upstream::ConnectOptions ordinary = ordinary_options(options_, own_credentials(), where_, rdma_);
   check_required(ordinary);
   const std::size_t workers = worker_count(options_);
   gateway::WorkerOptions worker = worker_options(options_, ordinary, workers);
@@ -282,20 +203,17 @@ Daemon::~Daemon() {
 
 std::shared_ptr<upstream::Whereabouts> Daemon::make_whereabouts() {
   if (!uses_sentinels(options_)) return std::make_shared<upstream::Whereabouts>();
-  const UpstreamOptions& given = options_.upstream;
-  upstream::SentinelOptions sentinels;
-  for (const std::string& one : given.sentinels) {
-    const HostPort address = parse_host_port(one).value_or(HostPort{});
-    sentinels.sentinels.push_back({address.host, address.port});
-  }
-  sentinels.master = given.master;
-  sentinels.user = given.sentinel_user;
-  if (given.tls && given.sentinel_tls) sentinels.tls = tls_options(*given.tls);
-  if (!given.sentinel_password_file.empty()) {
-    sentinels.credentials =
-        add_password("upstream.sentinel_password_file", given.sentinel_password_file)->credentials();
-  }
-  return std::make_shared<upstream::Whereabouts>(std::move(sentinels));
+  std::shared_ptr<const upstream::Credentials> credentials;
+  if (const std::string& file = options_.upstream.sentinel_password_file; !file.empty())
+    credentials = add_password("upstream.sentinel_password_file", file)->credentials();
+  return std::make_shared<upstream::Whereabouts>(sentinel_options(options_, std::move(credentials)));
+}
+
+/// The configured identity's, which is the first; null if it has none.
+std::shared_ptr<const upstream::Credentials> Daemon::own_credentials() const {
+  const UpstreamOptions& upstream = options_.upstream;
+  if (upstream.password_file.empty() && upstream.password_command.empty()) return nullptr;
+  return passwords_.front()->credentials();
 }
 
 const PasswordSource* Daemon::add_password(const std::string& option, const std::string& file) {

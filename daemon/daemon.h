@@ -33,6 +33,7 @@ class Daemon {
  private:
   struct Signals;
 
+  std::shared_ptr<const upstream::Credentials> own_credentials() const;
   std::shared_ptr<upstream::Whereabouts> make_whereabouts();
   const PasswordSource* add_password(const std::string& option, const std::string& file);
   gateway::ListenOptions listener_of(const ListenOptions& options, const std::string& name);

@@ -405,7 +405,7 @@ constexpr std::array kTable{
                .type = kBool,
                .default_text = "false",
                .doc = "true: reads that were in flight on a shared connection when it was lost are asked once more by "
-                      "another one. Nothing else is ever sent twice.",
+                      "another one, unless a command that may write was behind them. Nothing else is ever sent twice.",
                .set = kSet<&Options::upstream, &UpstreamOptions::retry_reads>},
     OptionInfo{.path = "upstream.user",
                .type = kText,
@@ -643,8 +643,8 @@ constexpr std::array kTable{
                .default_text = "auto",
                .doc =
                    "auto: workers stay on the NUMA node of the NIC, where there are several and it is known. none: any "
-                   "CPU. A list, \"0-3,8\": worker n has the n-th of these CPUs for itself, and over RDMA the "
-                   "completion vector of that CPU's number.",
+                   "CPU. A list, \"0-3,8\": worker n has the n-th of these CPUs for itself (what copies large "
+                   "values for it runs on any), and over RDMA the completion vector of that CPU's number.",
                .set = kSet<&Options::placement, &PlacementOptions::workers>},
 
     OptionInfo{.path = "admin", .type = kSection, .doc = "For operators."},

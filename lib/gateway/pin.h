@@ -106,6 +106,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void keep() { kept_ = true; }
   /// Logs in again where the configuration's password has changed (R58), if nothing is under way.
   void refresh_login();
+  /// It leads elsewhere than a new connection would.
+  bool misplaced() const { return connection_ && connection_->options().place_is_old(); }
   /// Reading waits for the client to take what it was sent.
   bool paused() const { return paused_; }
 

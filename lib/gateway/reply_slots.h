@@ -84,6 +84,13 @@ class ReplySlots {
   /// It has become clear what the command is.
   void classify(SlotTag tag, CommandClass command_class) { slots_[tag - first_].reply.command_class = command_class; }
   CommandClass command_class(SlotTag tag) const { return slots_[tag - first_].reply.command_class; }
+  /// Null: the table does not know the command.
+  const CommandRow* row(SlotTag tag) const { return slots_[tag - first_].reply.row; }
+  /// Nothing of the reply has come yet.
+  bool is_blank(SlotTag tag) const {
+    const Slot& slot = slots_[tag - first_];
+    return !slot.begun && slot.bytes.empty() && !slot.value;
+  }
   base::TimePoint opened(SlotTag tag) const { return slots_[tag - first_].reply.opened; }
   void clear();
 

@@ -277,14 +277,16 @@ void Router::forget_read(SlotTag tag) {
 }
 
 /// The reply to a read was lost with a connection that had stood. `first`: of those that were lost with it. Its channel
-/// is replaced, and what follows it in the client's order goes behind it there.
+/// is replaced, and what follows it in the client's order goes behind it there. Not if something else than reads was
+/// lost behind it: that may have run, and the read would see what came after it.
 bool Router::ask_again(SlotTag tag, bool begun, bool was_connected, bool first) {
   const auto found = reads_.find(tag);
   if (found == reads_.end()) return false;
   const std::string command = std::move(found->second);
   read_bytes_ -= command.size();
   reads_.erase(found);
-  if (!was_connected || (begun && !session_.retract_reply(tag))) return false;
+  const std::size_t behind = first ? outstanding_ : still_lost_;
+  if (!was_connected || behind != reads_.size() || (begun && !session_.retract_reply(tag))) return false;
   if (first) {
     still_lost_ = outstanding_;
     if (still_lost_ != 0) lost_channel_ = channel_;

@@ -77,6 +77,8 @@ class Router final : public upstream::ReplySink {
 
   /// The shared channel that carries its ordinary commands, or did last; may be null.
   const upstream::Channel* shared_channel() const { return pin_ ? nullptr : channel_.get(); }
+  /// What carries its commands leads elsewhere than a new connection would.
+  bool misplaced() const { return pin_ ? pin_->misplaced() : channel_ && channel_->misplaced(); }
   /// The server's ids of the connections that its operations have for themselves.
   std::vector<std::uint64_t> operations_on() const;
 

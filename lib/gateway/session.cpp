@@ -365,7 +365,7 @@ ReplySlots::Mark Session::may_write() {
 void Session::reply(SlotTag tag, std::string_view bytes) {
   if (closed_) return;
   // It has become a replica, or the name leads elsewhere now (R46).
-  if (bytes.starts_with("-READONLY") && worker_.where.doubt(base::Clock::steady().now())) {
+  if (bytes.starts_with("-READONLY") && speaks_of_its_server(tag) && worker_.where.doubt(base::Clock::steady().now())) {
     spdlog::warn("{}: a server answered READONLY: new connections are made, by its name as it is now",
                  worker_.options.node);
     worker_.channels.review();
@@ -373,6 +373,13 @@ void Session::reply(SlotTag tag, std::string_view bytes) {
   slots_.append(tag, bytes);
   account();
   schedule_flush();
+}
+
+/// Whether the bytes begin a reply, from a connection that leads where new ones lead; scripts say what they like.
+bool Session::speaks_of_its_server(SlotTag tag) const {
+  const CommandRow* const row = slots_.row(tag);
+  const bool script = row != nullptr && (row->name.starts_with("EVAL") || row->name.starts_with("FCALL"));
+  return !script && slots_.is_blank(tag) && !router_.misplaced();
 }
 
 void Session::reply_error(SlotTag tag, std::string_view text) {

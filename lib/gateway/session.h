@@ -170,6 +170,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool may_go_on() const;
   bool take_command();
   bool begins(bool begun);
+  bool speaks_of_its_server(SlotTag tag) const;
   bool reads_whole();
   void make_room();
 

@@ -243,7 +243,8 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
     loop_.run("kf-worker-" + std::to_string(index_));
   });
   copier_thread_ = std::thread([this] {
-    stay_on(cpus_of(options_, index_));
+    // A CPU that is one worker's alone stays so: the copier would keep it for milliseconds.
+    if (const std::vector<unsigned> cpus = cpus_of(options_, index_); cpus.size() > 1) stay_on(cpus);
     copier_.run("kf-copier-" + std::to_string(index_));
   });
 }

@@ -57,6 +57,18 @@ std::optional<std::uint64_t> kill_id(std::string_view target) {
   return id;
 }
 
+/// A browser that was lured here under another name says so in Host, or names the page in Origin.
+bool from_a_page(const http::request<http::empty_body>& request) {
+  if (request.find(http::field::origin) != request.end()) return true;
+  const std::string_view host(request[http::field::host].data(), request[http::field::host].size());
+  const auto local = [](std::string_view name) {
+    error_code error;
+    asio::ip::make_address(std::string(name), error);
+    return !error || name == "localhost";
+  };
+  return !host.starts_with('[') && !local(host) && !local(host.substr(0, host.rfind(':')));
+}
+
 /// Nothing if the connection is simply over; else the status that tells the client what was wrong with its request.
 std::optional<http::status> refusal(const error_code& error) {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -172,6 +184,8 @@ bool AdminSession::from_this_host() const {
   const Tcp::endpoint peer = stream_.socket().remote_endpoint(error);
   if (error) return false;
   const asio::ip::address& address = peer.address();
+  // Who calls an address of this host from it comes from that address.
+  if (const Tcp::endpoint own = stream_.socket().local_endpoint(error); !error && own.address() == address) return true;
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
   return address.is_loopback();
@@ -188,6 +202,8 @@ void AdminSession::serve_kill(std::string_view target) {
   const auto& request = parser_->get();
   if (request.find(kControlHeader) == request.end())
     return refuse(http::status::forbidden, std::string("the header ") + kControlHeader + " is missing\n");
+  if (from_a_page(request))
+    return refuse(http::status::forbidden, "it comes from a page or by a name: call an address or localhost\n");
   const auto id = kill_id(target);
   if (!id) return refuse(http::status::bad_request, "it is POST /kill?id=N\n");
   stream_.expires_never();

@@ -13,15 +13,15 @@
 
 namespace keyferry::transfer {
 
-/// Hashes a value that has landed on a worker, one slice a task, so that the worker's other work comes in between: a
-/// value of any size keeps it from that for one slice at a time. Made and cancelled by the engine's thread; the value
-/// is the worker's from begin() to the result.
+/// Hashes a value that has landed on a worker or its copier, one slice a task, so that its other work comes in between:
+/// a value of any size keeps it from that for one slice at a time. Made and cancelled by the engine's thread; the value
+/// is the other thread's from begin() to the result.
 class SlicedCheck final : public std::enable_shared_from_this<SlicedCheck> {
  public:
   /// A slice takes some 50 to 100 µs: longer than a task costs, shorter than anybody notices.
   static constexpr std::size_t kSlice = 512 * 1024;
 
-  /// Runs on the worker when the value is found to be right, before `done` is posted.
+  /// Runs there when the value is found to be right, before `done` is posted.
   using Right = base::UniqueFunction<void(const SharedValue&)>;
   using Done = base::UniqueFunction<void(base::Result<SharedValue>, base::Duration)>;
 

@@ -276,7 +276,11 @@ void RdmaConnection::on_completions() {
   if (phase_ == Phase::kGone || !watched_->completions.is_open()) return;
   if (spinning_) return link_->take_notifications();
   // First armed, then polled until nothing is left: the other way round an event is lost (R61, R62).
-  if (!link_->arm()) return end(rdma_error(kQueueBroken));
+  if (!link_->arm()) {
+    // A device that goes may be seen here first.
+    forget_device();
+    return end(rdma_error(kQueueBroken));
+  }
   if (drain()) spin();
 }
 

@@ -63,6 +63,7 @@ struct SentinelQuery::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void ask() {
+    asked_at = base::Clock::steady().now();
     command.clear();
     reply.clear();
     resp::append_command(command, {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options.master});
@@ -117,7 +118,7 @@ struct SentinelQuery::Impl : std::enable_shared_from_this<Impl> {
 
   void found(const Address& primary) {
     end_turn();
-    where->told(primary, index, base::Clock::steady().now());
+    where->told(primary, index, asked_at, base::Clock::steady().now());
     auto call = std::move(done);
     if (call) call(primary);
   }
@@ -141,6 +142,7 @@ struct SentinelQuery::Impl : std::enable_shared_from_this<Impl> {
   // Handlers of an earlier sentinel find another number.
   std::uint64_t turn = 0;
   std::unique_ptr<Connection> connection;
+  base::TimePoint asked_at{};
   std::string command;
   std::string reply;
   std::string failures;

@@ -27,13 +27,15 @@ std::size_t Whereabouts::first() const {
   return by_;
 }
 
-bool Whereabouts::told(const Address& primary, std::size_t by, base::TimePoint now) {
+bool Whereabouts::told(const Address& primary, std::size_t by, base::TimePoint asked, base::TimePoint now) {
   const std::lock_guard guard(mutex_);
   const bool another = state_.primary && *state_.primary != primary;
+  if (another && moved_ && asked < *moved_) return false;
   state_.primary = primary;
   told_ = now;
   by_ = by;
   if (!another) return false;
+  moved_ = now;
   ++state_.moves;
   number_.fetch_add(1, std::memory_order_release);
   return true;

@@ -51,8 +51,9 @@ class Whereabouts {
   std::optional<Address> known(base::TimePoint now) const;
   /// Which sentinel to ask first.
   std::size_t first() const;
-  /// A sentinel named the primary. True if it is another one than before.
-  bool told(const Address& primary, std::size_t by, base::TimePoint now);
+  /// A sentinel that was asked at `asked` named the primary. True if it is another one than before; one that was asked
+  /// before the last change says what was, and is not listened to.
+  bool told(const Address& primary, std::size_t by, base::TimePoint asked, base::TimePoint now);
   /// What was named can't be reached or is no primary: the next one who connects asks again, and another sentinel
   /// first.
   void wrong(const Address& primary);
@@ -73,6 +74,7 @@ class Whereabouts {
   base::Duration wait_ = kFirstWait;
   std::optional<base::TimePoint> doubted_;
   std::optional<base::TimePoint> told_;
+  std::optional<base::TimePoint> moved_;
   std::size_t by_ = 0;
 };
 

@@ -61,6 +61,9 @@ def test_R46_a_server_that_became_a_replica_is_left_for_the_one_that_has_its_add
     with stack.wire() as one, second_server(stack, other) as second:
         first = stack.direct()
         assert one.call("SET", "k", 1) == b"OK"
+        assert one.call("EVAL", "return redis.error_reply('READONLY as a script says it')", 0).startswith("READONLY")
+        assert one.call("SET", "big", b"-READONLY" * 50_000) == b"OK" and one.call("GET", "big") == b"-READONLY" * 50_000
+        assert stack.metrics().total("upstream_moves_total", reason="readonly") == 0, "neither speaks of the server"
         made = first.info("stats")["total_connections_received"]
         first.execute_command("REPLICAOF", "127.0.0.1", other)
         replies = []

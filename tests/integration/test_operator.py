@@ -73,7 +73,7 @@ def test_the_slow_log_tells_apart_what_a_command_waited_for(stack):
         assert tool(stack, "stat", "slow").stdout.startswith("keyferryd\n\nslow\n  when")
 
 
-def test_reads_in_flight_on_a_lost_connection_are_asked_once_more_and_nothing_else(stack):
+def test_reads_in_flight_on_a_lost_connection_are_asked_once_more_if_no_write_is_behind_them(stack):
     admin = stack.direct_info_client
     with stack.wire() as one:
         assert one.call("SET", "k", "v") == b"OK"
@@ -82,13 +82,13 @@ def test_reads_in_flight_on_a_lost_connection_are_asked_once_more_and_nothing_el
         admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
         try:
             # The server holds the first, and so does not get to what follows on this connection.
-            one.raw(request("INCR", "n") + request("GET", "k") + request("APPEND", "k", "x") + request("MGET", "k", "no"))
+            one.raw(request("INCR", "n") + request("GET", "k") + request("APPEND", "k", "x") + request("MGET", "k", "no") + request("GET", "k"))
             wait_until(lambda: any(int(entry["id"]) == channel and "b" in entry["flags"] for entry in admin.client_list()), "the write to be held")
             assert admin.client_kill_filter(_id=channel) == 1
             assert one.reply().endswith("the command may have run")
-            assert one.reply() == b"v"
+            assert one.reply().endswith("the command may have run"), "the APPEND behind it may have run"
             assert one.reply().endswith("the command may have run")
-            assert one.reply() == [b"v", None]
+            assert (one.reply(), one.reply()) == ([b"v", None], b"v")
         finally:
             admin.execute_command("CLIENT", "UNPAUSE")
         assert one.call("GET", "n") is None and one.call("GET", "k") == b"v"

@@ -403,6 +403,12 @@ TEST_F(AdminServerTest, AClientIsEndedByAPostWithTheHeaderThatNoWebPageCanSend) 
   RawClient simple(port_);
   simple.send("POST /kill?id=7 HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
   EXPECT_THAT(simple.read_response(), AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("X-Keyferry-Control is missing")));
+  for (const char* lines : {"Host: evil.example:9742\r\n", "Host: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\n"}) {
+    RawClient page(port_);
+    page.send(std::string("POST /kill?id=7 HTTP/1.1\r\n") + lines + kControlHeader +
+              ": 1\r\nContent-Length: 0\r\n\r\n");
+    EXPECT_THAT(page.read_response(), AllOf(StartsWith("HTTP/1.1 403"), HasSubstr("from a page"))) << lines;
+  }
   EXPECT_THAT(RawClient(port_).get("/kill?id=7"), StartsWith("HTTP/1.1 404"));
   EXPECT_EQ(killed_, 0u);
 }

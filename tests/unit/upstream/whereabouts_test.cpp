@@ -35,7 +35,7 @@ TEST(Whereabouts, WhatASentinelSaidIsTrueForAWhileUnlessSomethingSpeaksAgainstIt
   const Address first{"10.0.0.1", 1};
   const Address second{"10.0.0.2", 1};
   EXPECT_FALSE(where.known(start));
-  EXPECT_FALSE(where.told(first, 1, start)) << "nothing was known before, so nothing has moved";
+  EXPECT_FALSE(where.told(first, 1, start, start)) << "nothing was known before, so nothing has moved";
   EXPECT_EQ(where.number(), 1u);
   EXPECT_EQ(where.known(start + 1s), first);
   EXPECT_FALSE(where.known(start + Whereabouts::kFresh));
@@ -45,9 +45,11 @@ TEST(Whereabouts, WhatASentinelSaidIsTrueForAWhileUnlessSomethingSpeaksAgainstIt
   where.wrong(first);
   EXPECT_FALSE(where.known(start));
   EXPECT_EQ(where.first(), 0u) << "the other one";
-  EXPECT_TRUE(where.told(second, 0, start));
+  EXPECT_TRUE(where.told(second, 0, start, start));
   EXPECT_EQ(where.number(), 2u);
   EXPECT_EQ(where.state().moves, 1u);
+  EXPECT_FALSE(where.told(first, 1, start - 1ms, start + 1ms)) << "it was asked before the change";
+  EXPECT_EQ(where.known(start), second);
   where.doubt(start);
   EXPECT_FALSE(where.known(start));
 }
