@@ -184,16 +184,17 @@ std::optional<RdmaLink::Event> RdmaLink::next_event() {
 }
 
 bool RdmaLink::arm() {
-  take_notifications();
-  return ibv_req_notify_cq(queue_, 0) == 0;
+  return take_notifications() && ibv_req_notify_cq(queue_, 0) == 0;
 }
 
-void RdmaLink::take_notifications() {
+bool RdmaLink::take_notifications() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  while (ibv_get_cq_event(completions_, &queue, &context) == 0) ++unacknowledged_;
-  if (unacknowledged_ > 0) ibv_ack_cq_events(queue_, unacknowledged_);
-  unacknowledged_ = 0;
+  unsigned taken = 0;
+  while (ibv_get_cq_event(completions_, &queue, &context) == 0) ++taken;
+  const bool none_left = errno == EAGAIN || errno == EINTR;
+  if (taken > 0) ibv_ack_cq_events(queue_, taken);
+  return none_left;
 }
 
 std::span<const ibv_wc> RdmaLink::poll() {
@@ -280,7 +281,7 @@ RdmaLink::~RdmaLink() {
   if (id_ != nullptr && id_->qp != nullptr) rdma_destroy_qp(id_);
   if (queue_ != nullptr) {
     // ibv_destroy_cq waits until every notification was acknowledged.
-    take_notifications();
+    static_cast<void>(take_notifications());
     ibv_destroy_cq(queue_);
   }
   if (receive_region_ != nullptr) ibv_dereg_mr(receive_region_);

@@ -58,10 +58,11 @@ class RdmaLink {
   std::optional<Event> next_event();
 
   /// Takes the notifications that are there and asks for the next one; poll() must follow, until it gives nothing
-  /// (R61).
+  /// (R61). False: the device is gone.
   bool arm();
-  /// Takes the notifications that are there and asks for no other: for who goes on to poll by himself.
-  void take_notifications();
+  /// Takes the notifications that are there and asks for no other: for who goes on to poll by himself. False: the
+  /// device is gone.
+  bool take_notifications();
   /// Completions that are there now.
   std::span<const ibv_wc> poll();
 
@@ -107,7 +108,6 @@ class RdmaLink {
   std::uint32_t depth_ = 0;
   std::size_t slots_ = 0;
   std::array<ibv_wc, 64> polled_;
-  unsigned unacknowledged_ = 0;
   std::uint32_t receives_ = 0;
   bool established_ = false;
   bool disconnected_ = false;

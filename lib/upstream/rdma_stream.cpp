@@ -274,13 +274,14 @@ void RdmaConnection::open() {
 
 void RdmaConnection::on_completions() {
   if (phase_ == Phase::kGone || !watched_->completions.is_open()) return;
-  if (spinning_) return link_->take_notifications();
-  // First armed, then polled until nothing is left: the other way round an event is lost (R61, R62).
-  if (!link_->arm()) {
+  // First armed, then polled until nothing is left: the other way round an event is lost (R61, R62). Who spins polls on
+  // anyway.
+  if (!(spinning_ ? link_->take_notifications() : link_->arm())) {
     // A device that goes may be seen here first.
     forget_device();
-    return end(rdma_error(kQueueBroken));
+    return phase_ == Phase::kFarewell ? finish_if_done() : end(rdma_error(kRemoved));
   }
+  if (spinning_) return;
   if (drain()) spin();
 }
 

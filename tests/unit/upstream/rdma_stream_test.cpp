@@ -131,6 +131,49 @@ TEST_F(RdmaStream, a_device_that_is_removed_ends_the_connection_and_the_loop_res
   EXPECT_EQ(rdma.objects(), 0U);
 }
 
+TEST_F(RdmaStream, a_removed_device_that_the_completion_queue_shows_first_ends_the_connection_and_the_loop_rests) {
+  for (const bool descriptor_fails : {true, false}) {
+    ScriptedRdma fresh;
+    fresh.descriptor_fails = descriptor_fails;
+    connect();
+    Read outcome;
+    start_read(outcome);
+    fresh.remove_device(false);
+    run_until(loop, [&] { return outcome.done; });
+    EXPECT_EQ(outcome.error, "the RDMA device was removed");
+    settle();
+    // Arming says it once, where reading has not.
+    EXPECT_EQ(fresh.asked_in_vain(), descriptor_fails ? 0U : 1U);
+    // The connection manager's word comes to one that is over already.
+    fresh.tell_removal();
+    settle();
+    stream.reset();
+    settle();
+    EXPECT_EQ(fresh.objects(), 0U);
+  }
+}
+
+TEST_F(RdmaStream, a_removed_device_that_the_completion_queue_shows_first_ends_a_dial_and_a_farewell_too) {
+  connect();
+  rdma.says_farewell = false;
+  stream.reset();
+  settle();
+  EXPECT_GT(rdma.objects(), 0U) << "the server's answer is waited for";
+  rdma.remove_device(false);
+  settle();
+  EXPECT_EQ(rdma.objects(), 0U);
+
+  ScriptedRdma fresh;
+  fresh.announces = false;
+  dial();
+  settle();
+  fresh.remove_device(false);
+  run_until(loop, [&] { return !error.empty(); });
+  EXPECT_THAT(error, HasSubstr("the RDMA device was removed"));
+  settle();
+  EXPECT_EQ(fresh.objects(), 0U);
+}
+
 TEST_F(RdmaStream, what_had_arrived_before_the_device_was_removed_is_still_read) {
   connect();
   rdma.reply(0, "+early\r\n");

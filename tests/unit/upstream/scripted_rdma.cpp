@@ -174,13 +174,15 @@ void ScriptedRdma::reply(std::size_t number, std::string_view bytes) {
   completion.imm_data = htonl(static_cast<std::uint32_t>(bytes.size()));
   link.arrive(completion);
 }
-void ScriptedRdma::remove_device() {
+void ScriptedRdma::remove_device(bool told) {
   removed_ = true;
-  for (const auto& link : links_) {
-    if (link->channel.fd <= 0) continue;
-    link->say(RDMA_CM_EVENT_DEVICE_REMOVAL);
-    if (link->completions.fd > 0) ::eventfd_write(link->completions.fd, 1);
-  }
+  if (told) tell_removal();
+  for (const auto& link : links_)
+    if (link->channel.fd > 0 && link->completions.fd > 0) ::eventfd_write(link->completions.fd, 1);
+}
+void ScriptedRdma::tell_removal() {
+  for (const auto& link : links_)
+    if (link->channel.fd > 0) link->say(RDMA_CM_EVENT_DEVICE_REMOVAL);
 }
 const std::string& ScriptedRdma::received(std::size_t link) const {
   return links_.at(link)->received;
@@ -336,7 +338,7 @@ int ibv_destroy_cq(ibv_cq*) {
   return Library::destroyed();
 }
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void**) {
-  if (Library::removed()) return keyferry::test::failed(EIO);
+  if (Library::removed()) return keyferry::test::failed(Library::script().descriptor_fails ? EIO : EAGAIN);
   if (!keyferry::test::take_one(channel->fd)) return -1;
   *queue = &Library::link_of(channel, &Link::completions).queue;
   return 0;

@@ -37,8 +37,13 @@ class ScriptedRdma {
   /// These bytes are there to be read.
   void reply(std::size_t link, std::string_view bytes);
   /// As the kernel does it: every connection hears of it, each completion queue's descriptor is readable for ever, and
-  /// nothing but destroying works any more.
-  void remove_device();
+  /// nothing but destroying works any more. `told`: the connection manager says so at once; else not before
+  /// tell_removal(), so that the completion queue shows it first.
+  void remove_device(bool told = true);
+  void tell_removal();
+  /// How the queue of a removed device shows it: reading its descriptor fails; or that says only that nothing is there,
+  /// and arming fails, which asks for it in vain.
+  bool descriptor_fails = true;
 
   std::size_t links() const { return links_.size(); }
   /// What the client has written in notified writes.
