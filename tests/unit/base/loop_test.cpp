@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,6 +40,60 @@ TEST(Loop, WhatWasNeverRunIsDestroyedWithIt) {
     Loop loop;
     loop.post([token] {});
     EXPECT_EQ(token.use_count(), 2);
+  }
+  EXPECT_EQ(token.use_count(), 1);
+}
+
+TEST(Loop, ManyThreadsPostAtOnceAndNoTaskIsLostOrOutOfItsOrder) {
+  constexpr int kThreads = 4, kTasks = 5000;
+  Loop loop;
+  std::array<int, kThreads> last{};
+  int ended = 0;
+  std::vector<std::thread> others;
+  for (std::size_t number = 0; number < kThreads; ++number) {
+    others.emplace_back([&, number] {
+      for (int i = 1; i <= kTasks; ++i)
+        loop.post([&last, number, i] { last[number] = last[number] == i - 1 ? i : -1; });
+      loop.post([&] {
+        if (++ended == kThreads) loop.stop();
+      });
+    });
+  }
+  loop.run("test");
+  for (std::thread& other : others) other.join();
+  for (const int each : last) EXPECT_EQ(each, kTasks);
+}
+
+TEST(Loop, WhatIsPostedBehindAStopIsDestroyedUnrun) {
+  auto token = std::make_shared<int>(1);
+  int ran = 0;
+  {
+    Loop loop;
+    loop.post([&] { loop.stop(); });
+    loop.post([&ran, token] { ++ran; });
+    loop.run("test");
+    loop.post([&ran, token] { ++ran; });
+    EXPECT_EQ(token.use_count(), 3);
+  }
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(token.use_count(), 1);
+}
+
+TEST(Loop, WhatATaskPostsWhenItIsDestroyedUnrunIsDestroyedToo) {
+  auto token = std::make_shared<int>(1);
+  struct Poster {
+    Loop* loop;
+    std::shared_ptr<int> token;
+    Poster(Loop* to, std::shared_ptr<int> what) : loop(to), token(std::move(what)) {}
+    Poster(Poster&&) = default;
+    ~Poster() {
+      if (token) loop->post([kept = token] {});
+    }
+    void operator()() const {}
+  };
+  {
+    Loop loop;
+    loop.post(Poster(&loop, token));
   }
   EXPECT_EQ(token.use_count(), 1);
 }
