@@ -49,9 +49,11 @@ class AsioStream final : public Stream {
   void async_write(std::span<const ConstBytes> buffers, Handler handler) override {
     object_->async_write_some(BufferList<boost::asio::const_buffer>(buffers), completion(std::move(handler)));
   }
-  void async_write_by(Executor& copier, std::span<const ConstBytes> buffers, Handler handler) override {
+  void async_write_by(Executor& copier, Executor& home, std::span<const ConstBytes> buffers, Handler handler) override {
     if constexpr (std::is_same_v<AsioObject, StreamSocket>) {
-      copied_ = CopiedWrite::begin(object_, copier, buffers, std::move(handler));
+      const auto before = copied_.lock();
+      copied_ =
+          CopiedWrite::begin(object_, {copier, home}, before && before->met_full_socket(), buffers, std::move(handler));
     } else {
       async_write(buffers, std::move(handler));
     }

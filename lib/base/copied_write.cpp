@@ -16,18 +16,22 @@ namespace {
 constexpr std::size_t kSpansOfPiece = 16;
 }
 
-std::shared_ptr<CopiedWrite> CopiedWrite::begin(std::shared_ptr<StreamSocket> socket, Executor& copier,
+std::shared_ptr<CopiedWrite> CopiedWrite::begin(std::shared_ptr<StreamSocket> socket, Threads threads, bool full,
                                                 std::span<const ConstBytes> buffers, Handler handler) {
-  auto write = std::make_shared<CopiedWrite>(std::move(socket), copier, buffers, std::move(handler));
-  copier.post([write] { write->step(); });
+  auto write = std::make_shared<CopiedWrite>(std::move(socket), threads, buffers, std::move(handler));
+  if (full) {
+    write->wait_for_room();
+  } else {
+    threads.copier.post([write] { write->step(); });
+  }
   return write;
 }
 
-CopiedWrite::CopiedWrite(std::shared_ptr<StreamSocket> socket, Executor& copier, std::span<const ConstBytes> buffers,
+CopiedWrite::CopiedWrite(std::shared_ptr<StreamSocket> socket, Threads threads, std::span<const ConstBytes> buffers,
                          Handler handler)
     : socket_(std::move(socket)),
       fd_(socket_->native_handle()),
-      copier_(copier),
+      threads_(threads),
       left_(buffers.begin(), buffers.end()),
       handler_(std::move(handler)) {}
 
@@ -41,16 +45,18 @@ void CopiedWrite::close() {
 
 void CopiedWrite::step() {
   if (closing_.load()) return finish(std::make_error_code(std::errc::operation_canceled));
+  full_ = false;
   const std::ptrdiff_t count = send_piece();
   if (count >= 0) {
     sent_ += static_cast<std::size_t>(count);
     if (at_ == left_.size()) return finish({});
-    return copier_.post([self = shared_from_this()] { self->step(); });
+    return threads_.copier.post([self = shared_from_this()] { self->step(); });
   }
   const int error = static_cast<int>(-count);
   if (error != EAGAIN && error != EWOULDBLOCK) return finish(std::error_code(error, std::system_category()));
+  full_ = true;
   if (sent_ != 0) return finish({});
-  asio::post(socket_->get_executor(), [self = shared_from_this()] { self->wait_for_room(); });
+  threads_.home.post([self = shared_from_this()] { self->wait_for_room(); });
 }
 
 std::ptrdiff_t CopiedWrite::send_piece() {
@@ -76,12 +82,12 @@ void CopiedWrite::wait_for_room() {
   if (closing_.load()) return finish(std::make_error_code(std::errc::operation_canceled));
   socket_->async_wait(StreamSocket::wait_write, [self = shared_from_this()](const boost::system::error_code&) {
     // An error of the socket is what the next piece meets.
-    self->copier_.post([self] { self->step(); });
+    self->threads_.copier.post([self] { self->step(); });
   });
 }
 
 void CopiedWrite::finish(std::error_code error) {
-  asio::post(socket_->get_executor(), [self = shared_from_this(), error] {
+  threads_.home.post([self = shared_from_this(), error] {
     boost::system::error_code ignored;
     const bool closing = self->closing_.load();
     if (closing) self->socket_->close(ignored);

@@ -21,8 +21,8 @@ namespace keyferry::base {
 using StreamSocket = boost::asio::generic::stream_protocol::socket;
 
 /// One write whose copying into the socket is done on another thread (the copier), a piece a task, so that the socket's
-/// own thread is free for others meanwhile. When the socket takes no more, what it took is told; if it took nothing at
-/// all, its own thread waits for room first.
+/// own thread (home) is free for others meanwhile. When the socket takes no more, what it took is told; if it took
+/// nothing at all, or the write before has found it full, home waits for room first.
 ///
 /// begin(), close() and `handler` belong to the socket's thread, step() to the copier. They take turns by posts: only
 /// closing_ is touched by both, written by close() and read by step(). The socket's descriptor stays open until the
@@ -33,16 +33,25 @@ class CopiedWrite final : public std::enable_shared_from_this<CopiedWrite> {
   /// Of one task on the copier, which has the values of other clients to copy too.
   static constexpr std::size_t kPiece = 512 * kKiB;
 
-  static std::shared_ptr<CopiedWrite> begin(std::shared_ptr<StreamSocket> socket, Executor& copier,
+  /// Two executors of which the write makes use until its handler has run.
+  struct Threads {
+    Executor& copier;
+    Executor& home;
+  };
+
+  /// `full`: the socket is known to take nothing just now.
+  static std::shared_ptr<CopiedWrite> begin(std::shared_ptr<StreamSocket> socket, Threads threads, bool full,
                                             std::span<const ConstBytes> buffers, Handler handler);
 
-  CopiedWrite(std::shared_ptr<StreamSocket> socket, Executor& copier, std::span<const ConstBytes> buffers,
+  CopiedWrite(std::shared_ptr<StreamSocket> socket, Threads threads, std::span<const ConstBytes> buffers,
               Handler handler);
 
   /// The handler has not run yet.
   bool running() const { return static_cast<bool>(handler_); }
   /// Ends it early: the handler runs with operation_canceled, and the socket is closed before that.
   void close();
+  /// Once the handler has run: the socket took less than there was.
+  bool met_full_socket() const { return full_; }
 
  private:
   void step();
@@ -53,11 +62,12 @@ class CopiedWrite final : public std::enable_shared_from_this<CopiedWrite> {
 
   const std::shared_ptr<StreamSocket> socket_;
   const int fd_;
-  Executor& copier_;
+  const Threads threads_;
   /// What is left of the buffers; the copier's from begin() to finish().
   std::vector<ConstBytes> left_;
   std::size_t at_ = 0;
   std::size_t sent_ = 0;
+  bool full_ = false;
   Handler handler_;
   std::atomic<bool> closing_{false};
 };

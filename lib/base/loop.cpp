@@ -71,9 +71,12 @@ struct Loop::Impl {
   }
 
   void post(Task task) {
+    if (inbox.put(std::move(task))) ring();
+  }
+
+  void ring() {
     // Never refused: the counter does not fill up, as it is read before the box is emptied.
-    if (inbox.put(std::move(task))) [[maybe_unused]]
-      const int ignored = ::eventfd_write(bell.native_handle(), 1);
+    [[maybe_unused]] const int ignored = ::eventfd_write(bell.native_handle(), 1);
   }
 
   void listen() {
@@ -85,9 +88,13 @@ struct Loop::Impl {
   }
 
   void run_posted() {
-    if (batch.empty()) inbox.swap(batch);
+    // Not empty: stop() came in the middle of it, and the loop runs once more.
+    const bool resumed = !batch.empty();
+    if (!resumed) inbox.swap(batch);
     for (; next < batch.size() && !context.stopped(); ++next) std::exchange(batch[next], nullptr)();
-    if (next < batch.size()) return;
+    const bool stopped = next < batch.size();
+    if (stopped || resumed) ring();
+    if (stopped) return;
     next = 0;
     if (batch.capacity() > kKeptTasks) {
       batch = std::vector<Task>();
@@ -117,10 +124,7 @@ void Loop::post(Task task) {
 
 void Loop::run(const std::string& name) {
   ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
-  while (impl_->context.run_one() != 0) {
-    impl_->context.poll();
-    last_turn_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  }
+  impl_->context.run();
 }
 
 void Loop::stop() {

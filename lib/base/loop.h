@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -30,14 +29,9 @@ class Loop final : public Executor {
   /// For the few places that open sockets and timers; needs <boost/asio.hpp>.
   boost::asio::io_context& context();
 
-  /// When the loop last finished a turn; its own thread writes, the admin thread reads. A loop that hangs is seen by
-  /// this growing old only while something is queued, so the admin thread posts a mark first and watches for it.
-  TimePoint last_turn() const { return TimePoint(Duration(last_turn_.load(std::memory_order_relaxed))); }
-
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  std::atomic<Duration::rep> last_turn_{0};
 };
 
 /// Runs a task on its loop once, after a delay. Belongs to the loop's thread. Starting again or destroying it cancels

@@ -31,8 +31,10 @@ class Stream {
   /// Writes at least one byte, not necessarily all.
   virtual void async_write(std::span<const ConstBytes> buffers, Handler handler) = 0;
   /// The same for much at once: where the stream is a plain socket, the copying is `copier`'s, a piece at a time.
-  virtual void async_write_by(Executor& copier, std::span<const ConstBytes> buffers, Handler handler) {
+  /// `home`: the stream's own loop.
+  virtual void async_write_by(Executor& copier, Executor& home, std::span<const ConstBytes> buffers, Handler handler) {
     static_cast<void>(copier);
+    static_cast<void>(home);
     async_write(buffers, std::move(handler));
   }
   /// Handlers under way run with std::errc::operation_canceled. Calling it again does nothing.

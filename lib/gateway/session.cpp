@@ -469,7 +469,8 @@ void Session::flush() {
   };
   if (output_.holds_value()) {
     const auto much = output_.gather(base::Stream::kMaxSpans, kCopierBytes);
-    if (base::total(much) >= kCopierFrom) return stream_->async_write_by(worker_.copier, much, std::move(written));
+    if (base::total(much) >= kCopierFrom)
+      return stream_->async_write_by(worker_.copier, worker_.loop, much, std::move(written));
   }
   stream_->async_write(output_.gather(base::Stream::kMaxSpans, kWriteBytes), std::move(written));
 }

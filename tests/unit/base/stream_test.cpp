@@ -97,7 +97,7 @@ class CopiedWriteTest : public StreamTest {
     thread.join();
   }
   void write(std::span<const ConstBytes> pieces) {
-    ours->async_write_by(copier, pieces, [this](std::error_code failure, std::size_t bytes) {
+    ours->async_write_by(copier, loop, pieces, [this](std::error_code failure, std::size_t bytes) {
       error = failure;
       count = bytes;
       on_loop = std::this_thread::get_id() == loop_thread;
@@ -187,7 +187,7 @@ class ByHand final : public Executor {
 class ClosedWriteTest : public StreamTest {
  protected:
   void write(std::string_view text) {
-    ours->async_write_by(copier, std::array<ConstBytes, 1>{as_bytes(text)},
+    ours->async_write_by(copier, loop, std::array<ConstBytes, 1>{as_bytes(text)},
                          [this](std::error_code failure, std::size_t) {
                            error = failure;
                            ++ended;
