@@ -39,7 +39,7 @@ void BlobGet::ask_for_length() {
   info_.clear();
   std::string command;
   resp::append_command(command, {"BLOB.INFO", key_, "LEN"});
-  channel_ = session_.channel();
+  channel_ = session_.channel(upstream::Access::kReads);
   channel_->send(command, *this, tag_);
 }
 

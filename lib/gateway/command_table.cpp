@@ -98,6 +98,15 @@ const CommandRow* find_command(std::span<const std::string_view> args) {
   return subcommand != nullptr ? subcommand : row;
 }
 
+upstream::Access access_of(const CommandRow* row) {
+  // No writes, but they go to replicas, which the server's COMMAND does not tell. So do scripts, whose connections
+  // nobody else waits for.
+  constexpr std::array<std::string_view, 3> kReplicated{"PFCOUNT", "PUBLISH", "SPUBLISH"};
+  const bool reads =
+      row != nullptr && (row->flags & kWrite) == 0 && std::ranges::find(kReplicated, row->name) == kReplicated.end();
+  return reads ? upstream::Access::kReads : upstream::Access::kWrites;
+}
+
 std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std::string_view> args) {
   std::vector<std::string_view> keys;
   const auto count = static_cast<int>(args.size());

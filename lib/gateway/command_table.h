@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "upstream/channel.h"
+
 namespace keyferry::gateway {
 
 /// How the gateway carries a command of a client that has no connection of its own (Router).
@@ -65,6 +67,9 @@ inline constexpr unsigned kMayBlock = 8;
 /// The row of a command, of its subcommand if it has one; null for what the server of the table does not know. args[0]
 /// is the name, any case.
 const CommandRow* find_command(std::span<const std::string_view> args);
+
+/// kWrites where the server may hold the command back while it answers others; `row` null: it is not known, so it may.
+upstream::Access access_of(const CommandRow* row);
 
 /// The keys that a command names, as the table can tell: none for unknown commands, and not those behind a keyword
 /// (STREAMS, STORE, KEYS). For scripts those that are declared.

@@ -7,7 +7,7 @@ namespace keyferry::gateway {
 void Errands::run(std::shared_ptr<upstream::Channel> on, const std::string& command, std::string_view what) {
   upstream::Channel& channel = *on;
   under_way_.emplace(++next_, Errand{std::move(on), what});
-  channel.send(command, *this, next_);
+  channel.send(command, *this, next_, upstream::Access::kWrites);
 }
 
 bool Errands::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {

@@ -47,8 +47,10 @@ void OffloadCommand::start() {
 void OffloadCommand::ask(Asked what, const std::string& command) {
   asked_ = what;
   reply_.clear();
-  channel_ = session_.channel();
-  channel_->send(command, *this, tag_);
+  const bool reads = what == Asked::kInfo || plan_.route == OffloadRoute::kGet || plan_.route == OffloadRoute::kStrlen;
+  const upstream::Access access = reads ? upstream::Access::kReads : upstream::Access::kWrites;
+  channel_ = session_.channel(access);
+  channel_->send(command, *this, tag_, access);
 }
 
 void OffloadCommand::ask_command() {

@@ -66,7 +66,7 @@ void OffloadMget::start() {
 void OffloadMget::ask_batch() {
   const std::size_t from = asked_;
   asked_ = std::min(keys_.size(), from + kBatch);
-  channel_ = session_.channel();
+  channel_ = session_.channel(upstream::Access::kReads);
   for (std::size_t i = from; i < asked_; ++i) {
     if (!keys_[i].offloaded) continue;
     std::string command;
@@ -113,7 +113,7 @@ void OffloadMget::fetch_run() {
   fetching_ = true;
   in_elements_ = false;
   owed_ = 1;
-  channel_ = session_.channel();
+  channel_ = session_.channel(upstream::Access::kReads);
   channel_->send(command, *this, 0);
 }
 

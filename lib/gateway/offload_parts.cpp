@@ -14,12 +14,13 @@ constexpr std::string_view kWrongType = "-WRONGTYPE";
 void remove_leftover(Session& session, const std::string& key) {
   std::string command;
   resp::append_command(command, {"UNLINK", key});
-  session.worker().errands.run(session.channel(), command, "a key that a command has left could not be removed");
+  session.worker().errands.run(session.channel(upstream::Access::kWrites), command,
+                               "a key that a command has left could not be removed");
 }
 
 void put_back(Session& session, const std::string& from, const std::string& key) {
   // On one connection, so in this order: UNLINK finds something only if the key has got another value since.
-  const std::shared_ptr<upstream::Channel> channel = session.channel();
+  const std::shared_ptr<upstream::Channel> channel = session.channel(upstream::Access::kWrites);
   std::string back;
   resp::append_command(back, {"RENAMENX", from, key});
   session.worker().errands.run(channel, back, "a value that was moved aside could not be put back");

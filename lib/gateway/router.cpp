@@ -40,13 +40,13 @@ bool Router::is_large_set(std::span<const std::string_view> args) const {
 }
 
 bool Router::dispatch(std::span<const std::string_view> args, std::string_view raw) {
-  const CommandRow* row = find_command(args);
-  const Route route = classify(row, args);
+  row_ = find_command(args);
+  const Route route = classify(row_, args);
   if (route == Route::kHangUp) {
     session_.close("it sent a line of HTTP");
     return false;
   }
-  session_.began(row);
+  session_.began(row_);
   if (query_waits()) return false;
   if (route == Route::kRdma) {
     refuse(kRdmaRefusal);
@@ -248,23 +248,24 @@ bool Router::forward_alone(std::span<const std::string_view> args, std::string_v
 
 bool Router::forward(std::span<const std::string_view> args, std::string_view raw) {
   if (raw.size() > kMostShared) return forward_alone(args, raw, {});
-  if (!ordinary_may_start()) return false;
+  const upstream::Access access = access_of(row_);
+  if (!ordinary_may_start(access)) return false;
   const SlotTag tag = session_.open_reply(CommandClass::kOrdinary);
-  upstream::Channel& to = *channel();
+  upstream::Channel& to = *channel(access);
   ++outstanding_;
   std::string bytes;
   if (parser_.is_inline()) resp::append_command(bytes, args);
   const std::string_view command = parser_.is_inline() ? std::string_view(bytes) : raw;
-  if (worker_.options.retry_reads) keep_read(args, command, tag);
-  to.send(command, *this, tag);
+  if (worker_.options.retry_reads) keep_read(command, tag);
+  to.send(command, *this, tag, access);
+  reads_behind_ = access == upstream::Access::kReads ? reads_behind_ + 1 : 0;
   session_.end_command(raw.size());
   return true;
 }
 
 /// Only what the server's own table calls a read may run twice.
-void Router::keep_read(std::span<const std::string_view> args, std::string_view command, SlotTag tag) {
-  const CommandRow* row = find_command(args);
-  if (row == nullptr || (row->flags & kReadonly) == 0 || read_bytes_ + command.size() > kMostKept) return;
+void Router::keep_read(std::string_view command, SlotTag tag) {
+  if (row_ == nullptr || (row_->flags & kReadonly) == 0 || read_bytes_ + command.size() > kMostKept) return;
   reads_.emplace(tag, command);
   read_bytes_ += command.size();
 }
@@ -298,9 +299,15 @@ bool Router::ask_again(SlotTag tag, bool begun, bool was_connected, bool first) 
   return true;
 }
 
-bool Router::ordinary_may_start() const {
+/// While writes may be held back, a client's write waits for its reads, which are where others' reads are, and its read
+/// behind reads does, if others' writes have come to where these are.
+bool Router::ordinary_may_start(upstream::Access access) const {
   if (!operations_.empty()) return false;
   if (outstanding_ == 0) return true;
+  const bool only_reads = outstanding_ <= reads_behind_;
+  if (only_reads && channel_->owes_writes() == (access == upstream::Access::kReads) &&
+      worker_.channels.holds_writes(channel_identity_, channel_protocol_))
+    return false;
   return channel_->accepts() && channel_protocol_ == session_.client().protocol &&
          channel_identity_ == session_.client().identity;
 }
@@ -491,11 +498,12 @@ void Router::client_gone() {
   for (const std::shared_ptr<Operation>& operation : std::vector(operations_)) operation->client_gone();
 }
 
-const std::shared_ptr<upstream::Channel>& Router::channel() {
+const std::shared_ptr<upstream::Channel>& Router::channel(upstream::Access access) {
   const Session::ClientState& client = session_.client();
   if (!channel_ || (outstanding_ == 0 && (!channel_->accepts() || channel_protocol_ != client.protocol ||
-                                          channel_identity_ != client.identity || channel_->pending() != 0))) {
-    channel_ = worker_.channels.pick(client.identity, client.protocol);
+                                          channel_identity_ != client.identity || channel_->pending() != 0 ||
+                                          access == upstream::Access::kWrites))) {
+    channel_ = worker_.channels.pick(client.identity, client.protocol, access);
     channel_protocol_ = client.protocol;
     channel_identity_ = client.identity;
   }

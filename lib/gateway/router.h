@@ -83,7 +83,7 @@ class Router final : public upstream::ReplySink {
   std::vector<std::uint64_t> operations_on() const;
 
   /// The channel for the client's ordinary commands of this protocol; kept while replies are owed on it.
-  const std::shared_ptr<upstream::Channel>& channel();
+  const std::shared_ptr<upstream::Channel>& channel(upstream::Access access);
 
   // --- ReplySink: ordinary commands on the shared channel
 
@@ -135,10 +135,10 @@ class Router final : public upstream::ReplySink {
   bool start_blob(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool forward_alone(std::span<const std::string_view> args, std::string_view raw, std::string_view counted_as);
   bool forward(std::span<const std::string_view> args, std::string_view raw);
-  void keep_read(std::span<const std::string_view> args, std::string_view command, SlotTag tag);
+  void keep_read(std::string_view command, SlotTag tag);
   void forget_read(SlotTag tag);
   bool ask_again(SlotTag tag, bool begun, bool was_connected, bool first);
-  bool ordinary_may_start() const;
+  bool ordinary_may_start(upstream::Access access) const;
   bool operation_may_start(bool get) const;
   bool start_large_set();
   bool start_offloaded(const Offloaded& offloaded, std::span<const std::string_view> args, std::string_view raw);
@@ -150,11 +150,15 @@ class Router final : public upstream::ReplySink {
   Session& session_;
   WorkerContext& worker_;
   resp::RequestParser& parser_;
+  /// Of the command that dispatch() has before it.
+  const CommandRow* row_ = nullptr;
   std::shared_ptr<upstream::Channel> channel_;
   resp::Protocol channel_protocol_ = resp::Protocol::kResp2;
   upstream::Identity channel_identity_;
   /// Ordinary commands without a complete reply, all on channel_.
   std::size_t outstanding_ = 0;
+  /// The latest of them that are reads.
+  std::size_t reads_behind_ = 0;
   bool channel_paused_ = false;
   /// With upstream.retry_reads: reads in flight that have been asked once, whole, and their bytes together.
   std::map<SlotTag, std::string> reads_;

@@ -127,7 +127,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void pin_lost() { router_.pin_lost(); }
 
   /// See Router::channel().
-  const std::shared_ptr<upstream::Channel>& channel() { return router_.channel(); }
+  const std::shared_ptr<upstream::Channel>& channel(upstream::Access access) { return router_.channel(access); }
 
   /// What was read and not used yet, for the operation that owns the input.
   std::string_view input() const { return input_.view(); }

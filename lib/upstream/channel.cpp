@@ -29,6 +29,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     ReplySink* sink;
     std::uint64_t tag;
     base::TimePoint since;
+    Access access = Access::kReads;
     // When it was handed to a write.
     base::TimePoint asked{};
   };
@@ -49,7 +50,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   void connect(base::Duration timeout);
   void stop();
 
-  void send(std::string_view command, ReplySink& sink, std::uint64_t tag);
+  void send(std::string_view command, ReplySink& sink, std::uint64_t tag, Access access);
   void flush();
   void wrote(std::error_code error);
   void read();
@@ -62,6 +63,10 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   void refuse_later();
   void refuse();
 
+  std::deque<Owed> take_owed() {
+    writes = 0;
+    return std::exchange(owed, {});
+  }
   bool accepts() const { return !dead && !retired && !broken; }
   bool turns_away() const { return !down.empty() && !dead && !ever_connected; }
 
@@ -94,6 +99,8 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   // In order of sending: first `sent` commands that were handed to a write, then those in `out`, last `refused` ones
   // that came too late.
   std::deque<Owed> owed;
+  // Of these, with Access::kWrites.
+  std::size_t writes = 0;
   std::size_t sent = 0;
   std::size_t refused = 0;
   // Not among those: commands that came before the connection to a node that is taken for down.
@@ -169,17 +176,18 @@ void Channel::Impl::connected(std::unique_ptr<Connection> its_connection) {
 void Channel::Impl::stop() {
   stopped = true;
   wait_timer.cancel();
-  owed.clear();
+  take_owed();
   turned_away.clear();
   connection.reset();
 }
 
-void Channel::Impl::send(std::string_view command, ReplySink& sink, std::uint64_t tag) {
+void Channel::Impl::send(std::string_view command, ReplySink& sink, std::uint64_t tag, Access access) {
   if (turns_away()) {
     turned_away.push_back({&sink, tag, {}});
     return refuse_later();
   }
-  owed.push_back({&sink, tag, base::Clock::steady().now()});
+  owed.push_back({&sink, tag, base::Clock::steady().now(), access});
+  writes += access == Access::kWrites;
   if (!accepts()) {
     ++refused;
     if (dead) refuse_later();
@@ -272,6 +280,7 @@ void Channel::Impl::deliver(std::string_view piece, bool last) {
   if (last) {
     average += (std::max(heard - owner.since, base::Duration::zero()) - average) / 8;
     owed.pop_front();
+    writes -= owner.access == Access::kWrites;
     --sent;
     frame_bytes = 0;
   }
@@ -299,7 +308,7 @@ void Channel::Impl::look_after() {
     moved = totals.bytes_in;
     moved_at = now;
   } else if (now - moved_at >= rdma_tuning().ping_after && accepts()) {
-    send("*1\r\n$4\r\nPING\r\n", own_sink, 0);
+    send("*1\r\n$4\r\nPING\r\n", own_sink, 0, Access::kReads);
   }
   wait_timer.start(kLookAfter, [self = weak_from_this()] {
     if (const auto impl = self.lock()) impl->look_after();
@@ -309,7 +318,7 @@ void Channel::Impl::look_after() {
 void Channel::Impl::refresh_login() {
   if (!connection || !accepts() || !login.login_is_old()) return;
   login.take_login();
-  send(login.auth_command(), own_sink, 0);
+  send(login.auth_command(), own_sink, 0, Access::kReads);
 }
 
 // Loss of everything that is owed. Runs from handlers only, so a sink hears of nothing inside its own send().
@@ -322,7 +331,7 @@ void Channel::Impl::fail(std::string why, int code) {
   connection.reset();
   unread = {};
   std::string().swap(out);
-  const auto lost = std::exchange(owed, {});
+  const auto lost = take_owed();
   const std::size_t may_have_run = std::exchange(sent, 0);
   const bool was_begun = std::exchange(begun, false);
   refused = 0;
@@ -347,7 +356,7 @@ void Channel::Impl::refuse() {
   refuse_all(std::exchange(turned_away, {}), down);
   if (stopped || !dead) return;
   refused = 0;
-  refuse_all(std::exchange(owed, {}), reason);
+  refuse_all(take_owed(), reason);
 }
 
 Channel::Channel(base::Loop& loop, const ConnectOptions& options, base::Duration wait, std::string down)
@@ -365,8 +374,8 @@ Channel::~Channel() {
   impl_->stop();
 }
 
-void Channel::send(std::string_view command, ReplySink& sink, std::uint64_t tag) {
-  impl_->send(command, sink, tag);
+void Channel::send(std::string_view command, ReplySink& sink, std::uint64_t tag, Access access) {
+  impl_->send(command, sink, tag, access);
 }
 
 void Channel::resume() {
@@ -407,9 +416,12 @@ Carrier Channel::carrier() const {
 std::size_t Channel::pending() const {
   return impl_->owed.size() + impl_->turned_away.size();
 }
-bool Channel::late(base::TimePoint now) const {
+bool Channel::owes_writes() const {
+  return impl_->writes != 0;
+}
+bool Channel::late(base::TimePoint now, base::Duration by) const {
   if (impl_->owed.empty()) return false;
-  return !impl_->connection || now - impl_->owed.front().since > impl_->average + kLate;
+  return !impl_->connection || now - impl_->owed.front().since > impl_->average + by;
 }
 base::TimePoint Channel::asked_at() const {
   return impl_->asked_at;

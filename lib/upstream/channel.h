@@ -21,6 +21,10 @@ enum class Lost : std::uint8_t {
   kMayHaveRun,
 };
 
+/// Whether the server may hold a command back, and with it all that follows on its connection, while it answers others:
+/// CLIENT PAUSE WRITE and a failover do so with what writes or goes to replicas.
+enum class Access : std::uint8_t { kReads, kWrites };
+
 /// Receives the replies of commands sent through a Channel, in the order of that sink's sends. Called on the worker's
 /// thread, never from inside Channel::send(). The sink must live until every tag it sent has ended with `last` or
 /// on_reply_lost(), or until the channel is destroyed. Either call may send, and may drop the last reference to the
@@ -51,6 +55,8 @@ class Channel {
   static constexpr std::uint64_t kLongReply = 64 * base::kKiB;
   /// A reply that takes this much longer than they took on average makes its channel late.
   static constexpr base::Duration kLate = std::chrono::milliseconds(5);
+  /// One that takes so much longer is more than a moment's delay.
+  static constexpr base::Duration kVeryLate = std::chrono::milliseconds(100);
 
   /// `wait`: how long to hold off before dialling (a pool's back-off); it counts towards options.timeout. `down`, if
   /// not empty: why the node is taken for down; until the connection stands commands are refused with it instead of
@@ -66,7 +72,7 @@ class Channel {
 
   /// One whole command in RESP; copied. All commands of one turn of the loop leave in one write. Without accepts(): it
   /// ends, after the earlier ones have, with on_reply_lost(kNotSent).
-  void send(std::string_view command, ReplySink& sink, std::uint64_t tag);
+  void send(std::string_view command, ReplySink& sink, std::uint64_t tag, Access access = Access::kReads);
   /// After a sink said false. The rest comes later, not inside this call.
   void resume();
 
@@ -89,9 +95,11 @@ class Channel {
   Carrier carrier() const;
   /// Replies owed.
   std::size_t pending() const;
-  /// The oldest reply owed takes longer than this channel's average and kLate, or there is no connection yet to owe it:
+  /// One of them is that of a command with Access::kWrites.
+  bool owes_writes() const;
+  /// The oldest reply owed takes longer than this channel's average and `by`, or there is no connection yet to owe it:
   /// something long runs before it, so whoever can goes by another channel.
-  bool late(base::TimePoint now) const;
+  bool late(base::TimePoint now, base::Duration by = kLate) const;
   /// Inside ReplySink::on_reply(): when that command was handed to the connection.
   base::TimePoint asked_at() const;
   /// Since when the server has owed a reply without sending a byte; nothing if it owes none.

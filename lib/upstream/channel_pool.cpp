@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -122,29 +123,71 @@ struct ChannelPool::Impl {
     });
   }
 
-  std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol) {
+  // A read goes apart from what writes, and writes stay together.
+  static const std::shared_ptr<Channel>& best_of(const Channels& of, Access access, base::TimePoint now) {
+    const auto weight = [&](const auto& channel) {
+      return std::tuple(!channel->connected(), channel->late(now, Channel::kVeryLate),
+                        channel->owes_writes() == (access == Access::kReads), channel->late(now), channel->pending());
+    };
+    return *std::ranges::min_element(of, {}, weight);
+  }
+
+  // `best` of them would let a read wait for a write that may be held back, or leave none for reads.
+  static bool mixes(const Channels& of, const Channel& best, Access access, base::TimePoint now) {
+    const auto writing = std::ranges::count_if(of, [](const auto& channel) { return channel->owes_writes(); });
+    const auto clean = static_cast<std::ptrdiff_t>(of.size()) - writing;
+    if (access == Access::kReads) return best.late(now, Channel::kVeryLate) && clean == 0;
+    return writing != 0 && clean == 1 && !best.owes_writes();
+  }
+
+  static bool all_connected(const Channels& of) {
+    return std::ranges::all_of(of, [](const auto& channel) { return channel->connected(); });
+  }
+
+  // What was made beyond `most` goes when all are well again.
+  void retire_spares(base::TimePoint now) {
+    for (const Slots& of : slots) {
+      if (of.channels.size() <= most) continue;
+      if (std::ranges::none_of(of.channels, [&](const auto& channel) { return channel->late(now); }))
+        of.channels.back()->retire();
+    }
+  }
+
+  std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol, Access access) {
     Slots& slot = slots_of(identity, protocol);
     slot.used = base::Clock::steady().now();
     Channels& of = slot.channels;
     review();
     sweep(of, identity);
-    const auto weight = [&](const auto& channel) { return std::pair(channel->late(slot.used), channel->pending()); };
-    const auto least =
-        std::min_element(of.begin(), of.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
-    // While dials fail, one at a time is enough to find out when that ends.
-    const bool failing = backoff.failing() || (identity.is_default() && login_backoff.failing());
-    const bool more = of.empty() || (!failing && of.size() < most && (*least)->pending() > 0 &&
-                                     (!limit.room || total() < limit.room()));
-    if (!more) return *least;
+    if (!of.empty()) {
+      std::shared_ptr<Channel> best = best_of(of, access, slot.used);
+      const bool mixed = mixes(of, *best, access, slot.used);
+      // While dials fail, one at a time is enough to find out when that ends.
+      const bool failing = backoff.failing() || (identity.is_default() && login_backoff.failing());
+      const bool more = !failing && (!limit.room || total() < limit.room());
+      const bool settled =
+          access == Access::kWrites && best->owes_writes() && !best->late(slot.used, Channel::kVeryLate);
+      if (more && of.size() < most && best->pending() > 0 && !settled) return make(slot);
+      // Nobody waits for its connection: a server that is busy with something long makes none.
+      if (more && of.size() <= most && mixed && all_connected(of)) make(slot);
+      if (!mixed || access == Access::kReads) return best;
+      // Writes that can't go on are best where others wait already.
+      return *std::ranges::min_element(
+          of, {}, [](const auto& channel) { return std::pair(!channel->owes_writes(), channel->pending()); });
+    }
     if (!has_room(&slot)) {
       return of.emplace_back(std::make_shared<Channel>(
           loop, options.with(identity, protocol),
           options.address.text() + ": no connection came free in time, see limits.upstream_connections"));
     }
+    return make(slot);
+  }
+
+  const std::shared_ptr<Channel>& make(Slots& slot) {
     base::Duration wait = backoff.wait(slot.used);
-    if (identity.is_default()) wait = std::max(wait, login_backoff.wait(slot.used));
-    return of.emplace_back(
-        std::make_shared<Channel>(loop, options.with(identity, protocol), wait, down(identity, slot.used)));
+    if (slot.identity.is_default()) wait = std::max(wait, login_backoff.wait(slot.used));
+    return slot.channels.emplace_back(std::make_shared<Channel>(loop, options.with(slot.identity, slot.protocol), wait,
+                                                                down(slot.identity, slot.used)));
   }
 
   void was_well(const Identity& identity, base::TimePoint when) {
@@ -187,8 +230,17 @@ ChannelPool::ChannelPool(base::Loop& loop, ConnectOptions options, std::size_t c
     : impl_(std::make_unique<Impl>(loop, std::move(options), connections, std::move(limit))) {}
 ChannelPool::~ChannelPool() = default;
 
-std::shared_ptr<Channel> ChannelPool::pick(const Identity& identity, resp::Protocol protocol) {
-  return impl_->pick(identity, protocol);
+std::shared_ptr<Channel> ChannelPool::pick(const Identity& identity, resp::Protocol protocol, Access access) {
+  return impl_->pick(identity, protocol, access);
+}
+
+bool ChannelPool::holds_writes(const Identity& identity, resp::Protocol protocol) const {
+  const base::TimePoint now = base::Clock::steady().now();
+  return std::ranges::any_of(impl_->slots, [&](const Impl::Slots& of) {
+    return of.protocol == protocol && of.identity == identity &&
+           std::ranges::any_of(of.channels,
+                               [&](const auto& channel) { return channel->owes_writes() && channel->late(now); });
+  });
 }
 
 void ChannelPool::trim(base::TimePoint now) {
@@ -202,6 +254,7 @@ void ChannelPool::review() {
 void ChannelPool::tick(base::TimePoint now) {
   impl_->probe_rdma(now);
   impl_->review();
+  impl_->retire_spares(now);
   std::vector<std::shared_ptr<Channel>> all;
   for (const Impl::Slots& of : impl_->slots) all.insert(all.end(), of.channels.begin(), of.channels.end());
   for (const auto& weak : impl_->leaving) {

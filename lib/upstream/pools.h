@@ -41,8 +41,13 @@ class ChannelPool {
   /// commands until it is connected, instead of letting each wait as long again (R42, R128). Shared: a session keeps
   /// its channel while replies are owed to it, so that its commands stay in order, and asks anew when nothing is. A
   /// retired channel is let go here and lives by its sessions.
-  std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol);
+  /// So that no read waits for a write that the server holds back, a read takes a channel that owes none, and writes
+  /// stay on those that owe some; where these are very late and one for reads would not be left, one more than
+  /// `connections` is made, until none is late any more.
+  std::shared_ptr<Channel> pick(const Identity& identity, resp::Protocol protocol, Access access = Access::kReads);
   std::shared_ptr<Channel> pick(resp::Protocol protocol) { return pick(Identity{}, protocol); }
+  /// A write may be held back now: one is on a late channel of these.
+  bool holds_writes(const Identity& identity, resp::Protocol protocol) const;
   /// Closes the channels of other identities than the configuration's that nobody has used for kIdle.
   /// Logs channels in again whose password is not current any more (R58), and lets those dial that there is room for.
   void trim(base::TimePoint now);
@@ -52,9 +57,9 @@ class ChannelPool {
   bool give_way();
   /// Connections, or what is to be one: not those that wait for room.
   std::size_t total() const;
-  /// To be called once a second: review(). Ends channels whose connection is dead without having been closed
-  /// (SilenceCheck). Where RDMA has failed and a probe is due, dials one (R66): when it is well again channels of
-  /// another carrier are retired at the next pick().
+  /// To be called once a second: review(). Retires the channel beyond `connections` if none is late. Ends channels
+  /// whose connection is dead without having been closed (SilenceCheck). Where RDMA has failed and a probe is due,
+  /// dials one (R66): when it is well again channels of another carrier are retired at the next pick().
   void tick(base::TimePoint now);
 
   struct Counts {

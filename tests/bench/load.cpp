@@ -28,6 +28,13 @@ namespace {
 
 constexpr const char* kUsage =
     "small PORT CLIENTS RATE SECONDS              RATE requests a second in all, at fixed times whatever comes back\n"
+    "gets PORT CLIENTS RATE SECONDS               the same with GETs alone; when each was due (Unix time) and its "
+    "seconds\n"
+    "queues PORT CONSUMERS PRODUCERS SETTERS PAUSE SECONDS  each consumer in BLPOP, each producer in MULTI LPUSH "
+    "EXEC,\n"
+    "                                             each setter in SET, PAUSE seconds after the last. Says ready, then "
+    "the\n"
+    "                                             result; consumers block on until stdin ends\n"
     "bulk PORT CLIENTS BYTES get|set SECONDS PACE PACE: bytes a second of all clients, 0 = without pause\n"
     "ops PORT BYTES get|set COUNT NUMBER          one client, the seconds of each operation. Says ready, waits for a "
     "line\n"
@@ -254,13 +261,19 @@ void hash_rate(std::size_t bytes, int count) {
 /// Many small clients on one thread. Times count from when a request was due, so that a stall hides no request.
 class Small {
  public:
-  Small(int port, int clients, double rate) : epoll_(::epoll_create1(EPOLL_CLOEXEC)), interval_(1 / rate) {
+  /// `gets`: no SET among them but one of each client beforehand, and each one's time is printed.
+  Small(int port, int clients, double rate, bool gets)
+      : epoll_(::epoll_create1(EPOLL_CLOEXEC)), interval_(1 / rate), gets_(gets) {
     links_.resize(static_cast<std::size_t>(clients));
     for (std::size_t i = 0; i < links_.size(); ++i) {
       links_[i].fd = connect_to(port);
       const std::string key = "small:" + std::to_string(i);
       links_[i].set = command({"SET", key, std::string(kValue, 's')});
       links_[i].get = command({"GET", key});
+      if (gets_) {
+        send_all(links_[i].fd, links_[i].set.data(), links_[i].set.size());
+        expect(links_[i].fd, "+OK\r\n");
+      }
       epoll_event event{};
       event.events = EPOLLIN;
       event.data.u64 = i;
@@ -271,6 +284,7 @@ class Small {
   void run(double lasting) {
     const auto total = static_cast<std::uint64_t>(lasting / interval_);
     begin_ = Clock::now();
+    began_ = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     const Clock::time_point end = begin_ + std::chrono::seconds(60) +
                                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(lasting));
     while (answered_ < total) {
@@ -298,7 +312,7 @@ class Small {
 
   void send_one() {
     Link& link = links_[sent_ % links_.size()];
-    const bool set = link.asked++ % 2 == 0;
+    const bool set = !gets_ && link.asked++ % 2 == 0;
     link.waiting.emplace_back(sent_, set ? 5 : kValue + 7);
     late_.push_back(seconds(Clock::now() - due(sent_)));
     ++sent_;
@@ -327,6 +341,7 @@ class Small {
       missing -= taken;
       if (missing != 0) continue;
       took_.push_back(seconds(Clock::now() - due(number)));
+      if (gets_) each_.emplace_back(began_ + seconds(due(number) - begin_), took_.back());
       link.waiting.pop_front();
       ++answered_;
     }
@@ -338,6 +353,13 @@ class Small {
   }
 
   void report() {
+    if (gets_) {
+      std::printf("{\"generator_p99\": %.9f, \"each\": [", quantile(late_, 0.99));
+      for (const auto& [when, took] : each_)
+        std::printf("%s[%.6f, %.6f]", &when == &each_.front().first ? "" : ", ", when, took);
+      std::printf("]}\n");
+      return;
+    }
     std::printf(
         "{\"count\": %zu, \"p50\": %.9f, \"p99\": %.9f, \"p99.9\": %.9f, \"max\": %.9f, \"generator_p99.9\": "
         "%.9f, \"cpu\": %.3f}\n",
@@ -347,12 +369,113 @@ class Small {
 
   int epoll_;
   double interval_;
+  bool gets_;
   std::vector<Link> links_;
   Clock::time_point begin_;
   std::uint64_t sent_ = 0;
   std::uint64_t answered_ = 0;
   std::vector<double> took_;
   std::vector<double> late_;
+  double began_ = 0;                             // begin_ as Unix time
+  std::vector<std::pair<double, double>> each_;  // when it was due, what it took
+};
+
+/// Consumers that block on a list each, producers that push to them in transactions and clients that only SET, on one
+/// thread.
+class Queues {
+ public:
+  Queues(int port, int consumers, int producers, int setters, double pause)
+      : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+        pause_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pause))) {
+    const auto add = [&](std::size_t kind, int count, const auto& text) {
+      for (int i = 0; i < count; ++i) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.u64 = links_.size();
+        links_.push_back({connect_to(port), kind, text(i)});
+        ::epoll_ctl(epoll_, EPOLL_CTL_ADD, links_.back().fd, &event);
+      }
+    };
+    const auto queue = [&](int number) { return "queue:" + std::to_string(number % producers); };
+    add(kConsumer, consumers, [&](int i) { return command({"BLPOP", queue(i), "0"}); });
+    add(kProducer, producers, [&](int i) {
+      return command({"MULTI"}) + command({"LPUSH", queue(i), "item"}) + command({"EXEC"});
+    });
+    add(kSetter, setters, [&](int i) { return command({"SET", "set:" + std::to_string(i), "value"}); });
+  }
+
+  void run(double lasting) {
+    const Clock::time_point begin = Clock::now();
+    const Clock::time_point end =
+        begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(lasting));
+    for (Link& link : links_) link.due = begin;
+    std::puts("ready");
+    std::fflush(stdout);
+    for (std::size_t waiting = 1; waiting > 0;) {
+      const Clock::time_point now = Clock::now();
+      if (now > end + std::chrono::seconds(60)) die("a transaction or SET was never answered");
+      waiting = 0;
+      for (Link& link : links_) {
+        if (!link.asked && link.due <= now && (now < end || link.kind == kConsumer)) ask(link);
+        if (link.kind != kConsumer && (link.asked || now < end)) ++waiting;
+      }
+      wait();
+    }
+    report();
+  }
+
+ private:
+  enum : std::size_t { kConsumer, kProducer, kSetter };
+  static constexpr int kLines[] = {5, 4, 1};  // of the reply to what each asks
+  struct Link {
+    int fd;
+    std::size_t kind;
+    std::string text;
+    bool asked = false;
+    int lines = 0;
+    Clock::time_point due = {};
+    Clock::time_point begin = {};
+  };
+
+  static void ask(Link& link) {
+    link.asked = true;
+    link.lines = 0;
+    link.begin = Clock::now();
+    send_all(link.fd, link.text.data(), link.text.size());
+  }
+
+  void wait() {
+    epoll_event events[256];
+    const int count = ::epoll_wait(epoll_, events, 256, 5);
+    for (int i = 0; i < count; ++i) read(links_[events[i].data.u64]);
+  }
+
+  void read(Link& link) {
+    char bytes[4096];
+    const ssize_t got = ::recv(link.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got <= 0) die("a client of a queue was closed");
+    const std::string text(bytes, static_cast<std::size_t>(got));
+    if (text.front() == '-' || text.find("\n-") != std::string::npos) die("a client of a queue got " + text);
+    link.lines += static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+    if (link.lines < kLines[link.kind]) return;
+    const Clock::time_point now = Clock::now();
+    took_[link.kind].push_back(seconds(now - link.begin));
+    link.asked = false;
+    link.due = link.kind == kConsumer ? now : now + pause_;
+  }
+
+  void report() {
+    std::vector<double>& took = took_[kProducer];
+    std::sort(took.begin(), took.end());
+    std::printf("{\"taken\": %zu, \"transactions\": %zu, \"sets\": %zu, \"p50\": %.6f, \"max\": %.6f}\n",
+                took_[kConsumer].size(), took.size(), took_[kSetter].size(), took[took.size() / 2], took.back());
+    std::fflush(stdout);
+  }
+
+  int epoll_;
+  Clock::duration pause_;
+  std::vector<Link> links_;
+  std::vector<double> took_[3];
 };
 
 }  // namespace
@@ -363,7 +486,13 @@ int main(int argc, char** argv) {
   const auto bytes = [&](int at) { return static_cast<std::size_t>(std::atoll(argv[at])); };
   const auto count = [&](int at) { return std::atoi(argv[at]); };
   if (mode == "small" && argc == 6) {
-    Small(count(2), count(3), static_cast<double>(number(4))).run(std::atof(argv[5]));
+    Small(count(2), count(3), static_cast<double>(number(4)), false).run(std::atof(argv[5]));
+  } else if (mode == "gets" && argc == 6) {
+    Small(count(2), count(3), static_cast<double>(number(4)), true).run(std::atof(argv[5]));
+  } else if (mode == "queues" && argc == 8) {
+    Queues(count(2), count(3), count(4), count(5), std::atof(argv[6])).run(std::atof(argv[7]));
+    while (std::getchar() != EOF) {
+    }
   } else if (mode == "bulk" && argc == 8) {
     bulk(count(2), count(3), bytes(4), std::string(argv[5]) == "set", std::atof(argv[6]), std::atof(argv[7]));
   } else if (mode == "ops" && argc == 7) {

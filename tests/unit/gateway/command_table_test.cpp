@@ -71,6 +71,14 @@ TEST(CommandTable, WhatACommandWritesAndWhichKeysAreInTheTable) {
   EXPECT_THAT(keys({"EVAL", "s", "-1", "a"}), IsEmpty());
 }
 
+TEST(CommandTable, WhatTheServerMayHoldBackWhileItAnswersOthers) {
+  const auto access = [](std::string_view name) { return access_of(find_command(std::vector{name})); };
+  for (const std::string_view name : {"SET", "PUBLISH", "pfcount", "FLUSHALL", "MODULE.UNKNOWN"})
+    EXPECT_EQ(access(name), upstream::Access::kWrites) << name;
+  for (const std::string_view name : {"GET", "mget", "PING", "INFO", "SCAN"})
+    EXPECT_EQ(access(name), upstream::Access::kReads) << name;
+}
+
 TEST(CommandTable, ALineOfHttpEndsTheClientThatSentItAndIsNeverForwarded) {
   EXPECT_EQ(of({"POST", "/", "HTTP/1.1"}), Route::kHangUp);
   EXPECT_EQ(of({"host:", "localhost"}), Route::kHangUp);

@@ -16,6 +16,12 @@ Script echo() {
   return Script().handshake().serve([](const auto& command) { return "+" + command.back() + "\r\n"; });
 }
 
+/// Lateness comes with time alone.
+template <typename Condition>
+void run_while_not(base::Loop& loop, const Condition& condition) {
+  while (!condition()) loop.context().run_for(std::chrono::milliseconds(1));
+}
+
 TEST(ChannelPool, IdleChannelsAreReusedAndBusyOnesJoinedByMoreUpToTheLimit) {
   base::Loop loop;
   ScriptedServer server({Script().handshake().until_closed()});
@@ -108,6 +114,52 @@ TEST(ChannelPool, EachProtocolHasItsOwnChannels) {
   std::size_t hellos = 0;
   for (std::size_t i = 0; i < 2; ++i) hellos += server.commands(i)[0][0] == "HELLO" ? 1 : 0;
   EXPECT_EQ(hellos, 1u);
+}
+
+TEST(ChannelPool, NoReadWaitsForAWriteThatTheServerHoldsBack) {
+  base::Loop loop;
+  ScriptedServer server({Script().handshake().hold().send("+OK\r\n").until_closed()});
+  ChannelPool pool(loop, options_for(server), 2);
+  RecordingSink sink;
+  const auto pick = [&](Access access) { return pool.pick(Identity{}, Protocol::kResp2, access); };
+  const auto late = [](const auto& channel) { return channel->late(base::Clock::steady().now(), Channel::kVeryLate); };
+  const auto writes = pick(Access::kWrites);
+  run_until(loop, [&] { return writes->connected(); });
+  sink.send(*writes, {"SET", "k", "v"}, 1, Access::kWrites);
+  const auto reads = pick(Access::kReads);
+  EXPECT_NE(reads, writes);
+  run_while_not(loop, [&] { return reads->connected() && late(writes); });
+  EXPECT_TRUE(pool.holds_writes(Identity{}, Protocol::kResp2));
+  // The other one is left to reads, and one more made for the writes that come next.
+  EXPECT_EQ(pick(Access::kWrites), writes);
+  run_until(loop, [&] { return pool.counts().open == 3; });
+  const auto more = pick(Access::kWrites);
+  EXPECT_NE(more, writes);
+  sink.send(*more, {"SET", "k", "v"}, 2, Access::kWrites);
+  run_while_not(loop, [&] { return late(more); });
+  EXPECT_TRUE(pick(Access::kWrites)->owes_writes());
+  EXPECT_FALSE(pick(Access::kReads)->owes_writes());
+  pool.tick(base::Clock::steady().now());
+  EXPECT_EQ(pool.total(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) server.go(i);
+  run_until(loop, [&] { return sink.ended.size() == 2; });
+  EXPECT_FALSE(pool.holds_writes(Identity{}, Protocol::kResp2));
+  pool.tick(base::Clock::steady().now());
+  run_until(loop, [&] { return pool.total() == 2; });
+}
+
+TEST(ChannelPool, WhereWritesAreOnAllChannelsReadsGetOneMore) {
+  base::Loop loop;
+  ScriptedServer server({Script().handshake().until_closed()});
+  ChannelPool pool(loop, options_for(server), 1);
+  RecordingSink sink;
+  const auto writes = pool.pick(Identity{}, Protocol::kResp2, Access::kWrites);
+  run_until(loop, [&] { return writes->connected(); });
+  sink.send(*writes, {"SET", "k", "v"}, 1, Access::kWrites);
+  run_while_not(loop, [&] { return writes->late(base::Clock::steady().now(), Channel::kVeryLate); });
+  EXPECT_EQ(pool.pick(Protocol::kResp2), writes) << "the other one is not there yet";
+  run_until(loop, [&] { return pool.counts().open == 2; });
+  EXPECT_NE(pool.pick(Protocol::kResp2), writes);
 }
 
 TEST(ChannelPool, ARetiredChannelIsReplacedAndCountedUntilItIsDone) {

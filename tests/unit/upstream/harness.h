@@ -103,11 +103,12 @@ class RecordingSink : public ReplySink {
     lost.push_back({tag, how, begun, std::string(reason)});
     if (then) then();
   }
-  void send(Channel& channel, std::initializer_list<std::string_view> args, std::uint64_t tag) {
+  void send(Channel& channel, std::initializer_list<std::string_view> args, std::uint64_t tag,
+            Access access = Access::kReads) {
     std::string command;
     resp::append_command(command, args);
     sending = true;
-    channel.send(command, *this, tag);
+    channel.send(command, *this, tag, access);
     sending = false;
   }
 
