@@ -70,27 +70,41 @@ class Lab:
 
     # --- the server
 
-    def start_server(self, *arguments, rdma=True, address=ADDRESS):
-        module = ["--loadmodule", valkey() / "lib/valkey-rdma.so", "--rdma-bind", address, "--rdma-port", PORT] if rdma else []
+    def start_server(self, *arguments, rdma=True, address=ADDRESS, inside=None, version=None):
+        """`inside`: a network namespace, from which that address alone leads out. `version`: what it says that it is, of as many characters as its own."""
+        server, plugin = valkey() / "bin/valkey-server", valkey() / "lib/valkey-rdma.so"
+        if version:
+            server, plugin = (self._renamed(file, version) for file in (server, plugin))
+        self._server = (address if inside else "127.0.0.1", PORT)
+        place = ["ip", "netns", "exec", inside] if inside else []
+        module = ["--loadmodule", plugin, "--rdma-bind", address, "--rdma-port", PORT] if rdma else []
         self.server = Program(
-            [valkey() / "bin/valkey-server", "--port", PORT, "--bind", address, "127.0.0.1", "--protected-mode", "no",
+            [*place, server, "--port", PORT, "--bind", address, "127.0.0.1", "--protected-mode", "no",
              "--save", "", "--appendonly", "no", "--dir", self.dir, "--enable-debug-command", "yes",
              *module, *arguments],
             self.dir / "valkey.log")
         wait_until(self._server_listens, "the server to listen", self.server.log)
 
+    def _renamed(self, file, version):
+        own = subprocess.run([valkey() / "bin/valkey-server", "--version"], capture_output=True, text=True, check=True).stdout.split("v=")[1].split()[0]
+        assert len(own) == len(version)
+        copy = self.dir / f"{version}-{file.name}"
+        copy.write_bytes(file.read_bytes().replace(own.encode(), version.encode()))
+        copy.chmod(0o755)
+        return copy
+
     def _server_listens(self):
         if not self.server.running():
             pytest.fail(f"valkey-server ended:\n{self.server.log()}", pytrace=False)
         try:
-            socket.create_connection(("127.0.0.1", PORT), 1).close()
+            socket.create_connection(self._server, 5).close()
             return True
         except OSError:
             return False
 
     def direct(self):
         """A connection to the server over TCP."""
-        return self._keep(Wire(("127.0.0.1", PORT), PATIENCE))
+        return self._keep(Wire(self._server, PATIENCE))
 
     # --- the gateway
 

@@ -4,7 +4,7 @@ import signal
 import threading
 
 import pytest
-from lab import Lab
+from lab import Lab, build
 from running_stack import wait_until
 from wire import Pattern, request
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 def rdma(request):
     """A gateway before a server with that window; the window in bytes."""
     made = Lab()
-    made.start_server("--rdma-rx-size", request.param)
+    made.start_server("--rdma-rx-size", request.param, "--loadmodule", build() / "tests/support/large_object/large_object.so", "fabric-provider", "Off")
     made.start_gateway(transport="rdma", require=True, connections=1)
     made.window = request.param
     yield made
@@ -69,6 +69,17 @@ def test_connections_are_counted_by_what_carries_them(rdma):
     wait_until(lambda: pinned("rdma") == 1, "the connection of the transaction to be counted")
     assert client.call("EXEC") == [b"PONG"]
     assert rdma.metrics().total("upstream_connections", transport="tcp") == 0
+
+
+def test_a_large_object_without_a_fabric_travels_by_rdma_as_well(rdma):
+    client, pattern = rdma.client(), Pattern(MIB, 5)
+    before = rdma.crossed("rdma")
+    client.send_value("BLOB.TCP_SET", "object", pattern)
+    assert client.reply() == b"OK"
+    client.send("BLOB.TCP_GET", "object")
+    assert client.reply() == pattern.bytes()
+    wait_until(lambda: rdma.crossed("rdma") - before > 2 * MIB, "the bytes to be counted for RDMA")
+    assert rdma.crossed("tcp") == 0
 
 
 def test_a_pipeline_of_10_000_commands(rdma):

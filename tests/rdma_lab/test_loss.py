@@ -67,6 +67,27 @@ def test_R66_auto_falls_to_tcp_and_returns_by_itself(lab):
     assert lab.crossed("tcp") == before[0]
 
 
+def test_R59_R60_a_server_version_with_known_faults_gets_tcp_for_everything_until_it_is_upgraded(lab):
+    lab.start_server(version="9.0.2")
+    lab.start_gateway(transport="auto")
+    wait_until(lambda: lab.transport()[0] == "tcp", "the version to be seen", lab.transport)
+    assert "Valkey 9.0.2 hangs or crashes over RDMA with I/O threads" in lab.transport()[1]
+    assert lab.gateway.log().count("travel without rdma: Valkey 9.0.2") == 1
+    client = lab.client()
+    assert increments(client, 10) == list(range(1, 11))
+    wait_until(lambda: open_channels(lab)[0] > 0 and open_channels(lab)[1] == 0, "the channels over RDMA to be retired", lambda: open_channels(lab))
+    before = lab.crossed("rdma")
+    assert increments(client, 100) == list(range(11, 111))
+    # A transaction has a connection of its own.
+    assert [client.call("MULTI"), client.call("INCR", "counter"), client.call("EXEC")] == [b"OK", b"QUEUED", [111]]
+    wait_until(lambda: lab.crossed("tcp") > 1000, "the bytes to be counted for TCP")
+    assert lab.crossed("rdma") == before
+
+    lab.server.end(signal.SIGKILL)
+    lab.start_server()
+    wait_until(lambda: lab.transport() == ("rdma", "configured"), "the newer server to be found", lab.transport)
+
+
 def test_client_kill_loses_doubles_and_crosses_no_reply(lab):
     lab.start_server()
     lab.start_gateway(transport="rdma", require=True)

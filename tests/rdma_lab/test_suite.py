@@ -9,7 +9,7 @@ from lab import ADDRESS, ROOT
 long = pytest.mark.long
 
 
-@pytest.mark.parametrize("unit", ["unit/protocol", pytest.param("unit/multi", marks=long), pytest.param("unit/pubsub", marks=long), pytest.param("unit/type/string", marks=long)])
+@pytest.mark.parametrize("unit", ["unit/protocol", "unit/multi", "unit/pubsub", pytest.param("unit/type/string", marks=long)])
 def test_no_test_of_the_servers_own_suite_fails_over_rdma_that_is_not_in_the_list(unit):
     # The suite is copied to memory: the host's files are read-only here.
     done = subprocess.run([ROOT / "tests/compat/tcl", "--rdma", ADDRESS, "--timeout", "1500", unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
