@@ -7,6 +7,7 @@ import random
 import socket
 import subprocess
 
+import pytest
 import redis
 from running_stack import PATIENCE, wait_until
 
@@ -23,6 +24,11 @@ def stacks_command(stack):
     return (stack.dir / "server.command").read_text().split("\0")
 
 
+def certificate(stack):
+    """(authority, certificate, key) of a stack with TLS."""
+    return [stack.dir / "tls" / name for name in ("ca.crt", "server.crt", "server.key")]
+
+
 @contextlib.contextmanager
 def running(command, log):
     """A program of the test's own; ended by its pid."""
@@ -36,12 +42,14 @@ def running(command, log):
 
 
 @contextlib.contextmanager
-def second_server(stack, port, *more):
-    """Like the stack's, on another port, in a folder of its own."""
+def second_server(stack, port, *more, tls_port=None):
+    """Like the stack's, on other ports, in a folder of its own."""
     folder = stack.dir / "second"
     folder.mkdir()
     command = stacks_command(stack)
     command[command.index("--port") + 1] = str(port)
+    if tls_port:
+        command[command.index("--tls-port") + 1] = str(tls_port)
     command[command.index("--dir") + 1] = str(folder)
     with running([*command, *more], stack.dir / "second.log"), redis.Redis(port=port, socket_timeout=PATIENCE) as client:
         wait_until(lambda: answers(client), "the second server to answer")
@@ -91,39 +99,58 @@ def test_R46_a_server_that_became_a_replica_is_left_for_the_one_that_has_its_add
 
 
 @contextlib.contextmanager
-def sentinel(stack, port, password):
+def sentinel(stack, port, password, primary, tls):
+    """One that listens by TLS alone if `tls`, and reaches the servers so."""
     folder = stack.dir / "sentinel"
     folder.mkdir()
     config = folder / "sentinel.conf"
-    config.write_text(
-        f"port {port}\nbind 127.0.0.1\ndir {folder}\nrequirepass {password}\nsentinel monitor main 127.0.0.1 {stack.valkey_port} 1\n"
-        "sentinel down-after-milliseconds main 60000\nsentinel failover-timeout main 3000\n"
-    )
+    lines = [f"port {port}"]
+    options = {"port": port, "password": password, "socket_timeout": PATIENCE}
+    if tls:
+        authority, own, key = certificate(stack)
+        lines = ["port 0", f"tls-port {port}", "tls-replication yes", "tls-auth-clients no", f"tls-ca-cert-file {authority}", f"tls-cert-file {own}", f"tls-key-file {key}"]
+        options |= {"ssl": True, "ssl_ca_certs": str(authority)}
+    lines += ["bind 127.0.0.1", f"dir {folder}", f"requirepass {password}", f"sentinel monitor main 127.0.0.1 {primary} 1",
+              "sentinel down-after-milliseconds main 60000", "sentinel failover-timeout main 3000"]
+    config.write_text("\n".join(lines) + "\n")
     program = pathlib.Path(stacks_command(stack)[0])
-    with running([program, config, "--sentinel"], stack.dir / "sentinel.log"), redis.Redis(port=port, password=password, socket_timeout=PATIENCE) as client:
+    with running([program, config, "--sentinel"], stack.dir / "sentinel.log"), redis.Redis(**options) as client:
         wait_until(lambda: answers(client), "the sentinel to answer")
         client.execute_command("SENTINEL", "DEBUG", "info-period", 200, "ping-period", 200)
         yield client
 
 
-def test_the_primary_that_sentinels_name_is_found_and_followed_by_all_connections(make_stack):
-    stack = make_stack(config={"workers": 1, "pool": {"size": "64MiB"}})
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_the_primary_that_sentinels_name_is_found_and_followed_by_all_connections(make_stack, tls):
+    """By TLS there is no other way to the sentinel, and the servers tell it their ports for TLS."""
+    stack = make_stack(tls=tls, config={"workers": 1, "pool": {"size": "64MiB"}})
     other, port = free_port(), free_port()
-    with second_server(stack, other, "--replicaof", "127.0.0.1", str(stack.valkey_port), "--repl-diskless-sync-delay", "0") as second:
+    if tls:
+        command = stacks_command(stack)
+        primary, successor = int(command[command.index("--tls-port") + 1]), free_port()
+        stack.direct_info_client.config_set("tls-replication", "yes")
+        more, ports = ["--tls-replication", "yes"], {"tls_port": successor}
+    else:
+        primary, successor, more, ports = stack.valkey_port, other, [], {}
+    with second_server(stack, other, "--replicaof", "127.0.0.1", str(primary), "--repl-diskless-sync-delay", "0", *more, **ports) as second:
         wait_until(lambda: second.info("replication")["master_link_status"] == "up", "the replica to be in step")
-        with sentinel(stack, port, "watch") as asked:
+        with sentinel(stack, port, "watch", primary, tls) as asked:
             password = stack.dir / "sentinel.password"
             password.write_text("watch\n")
             upstream = {
                 "mode": "sentinel", "master": "main", "sentinels": [f"127.0.0.1:{free_port()}", f"127.0.0.1:{port}"], "sentinel_password_file": str(password),
             }
-            config, nodes = stack.dir / "keyferry.yaml", f"upstream:\n  nodes:\n  - 127.0.0.1:{stack.valkey_port}\n"
-            assert nodes in config.read_text()
-            config.write_text(config.read_text().replace(nodes, f"upstream: {json.dumps(upstream)}\n"))
+            config, given = stack.dir / "keyferry.yaml", f"upstream:\n  nodes:\n  - 127.0.0.1:{primary}\n"
+            if tls:
+                authority = str(certificate(stack)[0])
+                upstream["tls"] = {"ca": authority}
+                given += f"  tls:\n    ca: {authority}\n"
+            assert given in config.read_text()
+            config.write_text(config.read_text().replace(given, f"upstream: {json.dumps(upstream)}\n"))
             stack.stop_keyferry()
             stack.start_keyferry()
             page = json.loads(stack.http("/status.json")[1])
-            assert (page["node"], page["primary"]) == ("main", f"127.0.0.1:{stack.valkey_port}")
+            assert (page["node"], page["primary"]) == ("main", f"127.0.0.1:{primary}")
             with stack.wire() as one, stack.wire(protocol=3) as three:
                 assert one.call("SET", "k", 1) == three.call("SET", "l", 1) == b"OK"
                 assert (one.call("MULTI"), one.call("INCR", "k"), one.call("EXEC")) == (b"OK", b"QUEUED", [2])
@@ -156,6 +183,6 @@ def test_the_primary_that_sentinels_name_is_found_and_followed_by_all_connection
                 wait_until(by_a_lane, "a lane to the new primary", stack.log)
                 assert one.call("BLOB.TCP_GET", "large") == VALUE
                 assert second.exists("large") == 1
-            assert json.loads(stack.http("/status.json")[1])["primary"] == f"127.0.0.1:{other}"
+            assert json.loads(stack.http("/status.json")[1])["primary"] == f"127.0.0.1:{successor}"
             assert stack.metrics().total("upstream_moves_total", reason="sentinel") >= 1
-            assert f"the primary of main is 127.0.0.1:{other}" in stack.log()
+            assert f"the primary of main is 127.0.0.1:{successor}" in stack.log()
