@@ -312,13 +312,17 @@ void Daemon::start_admin() {
   handlers.healthy = [] { return telemetry::Health{true, {}}; };
   handlers.status_json = [this](telemetry::AdminHandlers::StatusDone done) { status(std::move(done)); };
   using Done = telemetry::AdminHandlers::StatusDone;
-  handlers.reports["/clients.json"] = [this](Done done) {
-    gateway_->report(loop_, [done = std::move(done)](const auto& all) mutable { done(clients_json(all)); });
+  handlers.reports["/clients.json"] = [this](Rows rows, Done done) {
+    gather([done = std::move(done), rows](const WorkerReports& all) mutable { done(clients_json(all, rows)); });
   };
-  handlers.reports["/channels.json"] = [this](Done done) {
-    gateway_->report(loop_, [done = std::move(done)](const auto& all) mutable { done(channels_json(all)); });
+  handlers.reports["/channels.json"] = [this](Rows rows, Done done) {
+    engine_->status(loop_, [this, done = std::move(done), rows](std::string engine) mutable {
+      gather([this, done = std::move(done), rows, engine = std::move(engine)](const WorkerReports& all) mutable {
+        done(channels_json(all, engine, options_.upstream.user, rows));
+      });
+    });
   };
-  handlers.reports["/slow.json"] = [this](Done done) { done(slow_json(slow_->latest())); };
+  handlers.reports["/slow.json"] = [this](Rows, Done done) { done(slow_json(slow_->latest())); };
   if (options_.admin.kill) {
     handlers.kill = [this](std::uint64_t id, telemetry::AdminHandlers::KillDone done) {
       const auto call = std::make_shared<telemetry::AdminHandlers::KillDone>(std::move(done));
@@ -336,6 +340,24 @@ void Daemon::start_admin() {
     return;
   }
   admin_ = std::move(*server);
+}
+
+/// All workers are asked once at a time; who asks meanwhile shares the next time. One that never answers keeps no more
+/// waiting than the admin listener has connections.
+void Daemon::gather(base::UniqueFunction<void(const WorkerReports&)> use) {
+  constexpr std::size_t kMostWaiting = 64;
+  if (gather_for_.size() >= kMostWaiting) return;
+  gather_for_.push_back(std::move(use));
+  if (!gathering_) start_gathering();
+}
+
+void Daemon::start_gathering() {
+  gathering_ = true;
+  gateway_->report(loop_, [this, uses = std::exchange(gather_for_, {})](const WorkerReports& all) mutable {
+    for (auto& use : uses) use(all);
+    gathering_ = false;
+    if (!gather_for_.empty()) start_gathering();
+  });
 }
 
 telemetry::Health Daemon::ready() const {

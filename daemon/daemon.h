@@ -49,6 +49,9 @@ class Daemon {
   std::string scrape();
   telemetry::Health ready() const;
   void status(telemetry::AdminHandlers::StatusDone done);
+  using WorkerReports = std::vector<gateway::WorkerReport>;
+  void gather(base::UniqueFunction<void(const WorkerReports&)> use);
+  void start_gathering();
   void wait_for_signal();
   void on_signal(int signal);
   void stop_engine();
@@ -66,6 +69,8 @@ class Daemon {
   std::string no_fabric_text_;
   /// Null: ordinary commands never go by RDMA.
   std::shared_ptr<upstream::RdmaRoute> rdma_;
+  std::vector<base::UniqueFunction<void(const WorkerReports&)>> gather_for_;
+  bool gathering_ = false;
   const std::shared_ptr<gateway::SlowLog> slow_;
   std::shared_ptr<upstream::Whereabouts> where_;
   /// Under way.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <functional>
 #include <utility>
 
 #include "gateway/command_table.h"
@@ -71,29 +72,93 @@ Json channel_row(const gateway::ChannelReport& channel, std::size_t worker) {
           {"clients", channel.clients}};
 }
 
-}  // namespace
-
-std::string clients_json(const std::vector<gateway::WorkerReport>& workers) {
-  const base::TimePoint now = base::Clock::steady().now();
-  std::vector<const gateway::ClientReport*> all;
-  for (const gateway::WorkerReport& worker : workers) {
-    for (const gateway::ClientReport& client : worker.clients) all.push_back(&client);
-  }
-  std::ranges::sort(all, {}, [](const gateway::ClientReport* client) { return client->facts.id; });
-  Json rows = Json::array();
-  for (const gateway::ClientReport* client : all) rows.push_back(client_row(*client, now));
-  return text_of({{"clients", std::move(rows)}});
+Json lane_row(const Json& lane, const std::string& user) {
+  const Json& client = lane["client"];
+  const std::string as = lane.value("user", "");
+  return {{"server_id", lane["server_id"]},
+          {"worker", Json()},
+          {"kind", "lane"},
+          {"state", lane["state"]},
+          {"user", as.empty() ? user : as},
+          {"database", lane["database"]},
+          {"protocol", Json()},
+          {"transport", Json()},
+          {"owed", client.is_null() ? 0 : 1},
+          {"clients", client.is_null() ? Json::array() : Json::array({client})}};
 }
 
-std::string channels_json(const std::vector<gateway::WorkerReport>& workers) {
-  std::vector<std::pair<std::size_t, const gateway::ChannelReport*>> all;
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    for (const gateway::ChannelReport& channel : workers[i].channels) all.emplace_back(i, &channel);
+/// Takes rows in the order of their numbers as far as the page goes.
+class Page {
+ public:
+  explicit Page(Rows rows) : rows_(rows) {}
+  /// Whether the row is one of those that are asked for. What has no number (0) is on the first page.
+  bool wants(std::uint64_t number) const { return rows_.after == 0 || number > rows_.after; }
+  /// False: it is full, and the row not taken.
+  bool add(std::uint64_t number, const Json& row) {
+    std::string text = text_of(row);
+    if (count_ != 0 && (count_ == rows_.limit || text_.size() + text.size() > kMostBytes)) {
+      cut_ = true;
+      return false;
+    }
+    text_ += (count_++ != 0 ? "," : "") + text;
+    last_ = number;
+    return true;
   }
-  std::ranges::sort(all, {}, [](const auto& one) { return one.second->server_id; });
-  Json rows = Json::array();
-  for (const auto& [worker, channel] : all) rows.push_back(channel_row(*channel, worker));
-  return text_of({{"channels", std::move(rows)}});
+  std::string json(const std::string& name) const {
+    return "{\"" + name + "\":[" + text_ + "]" + (cut_ ? ",\"after\":" + std::to_string(last_) : "") + "}";
+  }
+
+ private:
+  /// Half of what fetch_page() takes.
+  static constexpr std::size_t kMostBytes = 4 << 20;
+  Rows rows_;
+  std::string text_;
+  std::size_t count_ = 0;
+  std::uint64_t last_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace
+
+std::string clients_json(const std::vector<gateway::WorkerReport>& workers, Rows rows) {
+  const base::TimePoint now = base::Clock::steady().now();
+  Page page(rows);
+  std::vector<const gateway::ClientReport*> all;
+  for (const gateway::WorkerReport& worker : workers) {
+    for (const gateway::ClientReport& client : worker.clients) {
+      if (page.wants(client.facts.id)) all.push_back(&client);
+    }
+  }
+  std::ranges::sort(all, {}, [](const gateway::ClientReport* client) { return client->facts.id; });
+  for (const gateway::ClientReport* client : all) {
+    if (!page.add(client->facts.id, client_row(*client, now))) break;
+  }
+  return page.json("clients");
+}
+
+std::string channels_json(const std::vector<gateway::WorkerReport>& workers, std::string_view engine,
+                          const std::string& user, Rows rows) {
+  Page page(rows);
+  // By number; made only when it is its turn.
+  std::vector<std::pair<std::uint64_t, std::function<Json()>>> all;
+  const auto add = [&](std::uint64_t number, std::function<Json()> row) {
+    if (page.wants(number)) all.emplace_back(number, std::move(row));
+  };
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    for (const gateway::ChannelReport& channel : workers[i].channels)
+      add(channel.server_id, [&channel, i] { return channel_row(channel, i); });
+  }
+  const Json status = Json::parse(engine, nullptr, false);
+  if (const auto lanes = status.find("lanes"); lanes != status.end()) {
+    for (const Json& lane : *lanes)
+      add(lane["server_id"].is_null() ? 0 : lane["server_id"].get<std::uint64_t>(),
+          [&lane, &user] { return lane_row(lane, user); });
+  }
+  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
+  for (const auto& [number, row] : all) {
+    if (!page.add(number, row())) break;
+  }
+  return page.json("channels");
 }
 
 std::string slow_json(const std::vector<gateway::SlowCommand>& commands) {

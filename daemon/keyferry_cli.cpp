@@ -1,7 +1,10 @@
 // keyferry: the operator's tool.
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -20,6 +23,7 @@ using namespace keyferry;
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
+constexpr base::Duration kPatience = std::chrono::seconds(10);
 
 int print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -56,6 +60,8 @@ struct CheckConfig {
 constexpr const char* kAdmin = "127.0.0.1:9742";
 
 struct Stat {
+  base::Result<std::string> whole(const std::string& host, std::uint16_t port) const;
+
   std::string what = "status";
   std::string admin = kAdmin;
   bool json = false;
@@ -66,8 +72,7 @@ struct Stat {
       complain("--admin " + admin + ": not HOST:PORT");
       return kWrongUse;
     }
-    const auto page =
-        telemetry::fetch_page(address->host, address->port, "/" + what + ".json", std::chrono::seconds(10));
+    const auto page = whole(address->host, address->port);
     if (!page) return complain(page.error().message);
     if (json) return print(page.value().ends_with('\n') ? page.value() : page.value() + "\n");
     try {
@@ -77,6 +82,26 @@ struct Stat {
     }
   }
 };
+
+/// All rows; where there are many they come by several pages, of which each names the next.
+base::Result<std::string> Stat::whole(const std::string& host, std::uint16_t port) const {
+  const std::string path = "/" + what + ".json";
+  auto page = telemetry::fetch_page(host, port, path, kPatience);
+  if (!page || what == "status") return page;
+  auto all = nlohmann::ordered_json::parse(page.value(), nullptr, false);
+  if (!all.is_object() || !all.contains("after")) return page;
+  auto more = all;
+  while (more.contains("after")) {
+    const std::string next = path + "?after=" + more["after"].dump();
+    page = telemetry::fetch_page(host, port, next, kPatience);
+    if (!page) return page;
+    more = nlohmann::ordered_json::parse(page.value(), nullptr, false);
+    if (!more.is_object() || !more[what].is_array()) return base::Error{next + ": no rows came", EPROTO};
+    for (auto& row : more[what]) all[what].push_back(std::move(row));
+  }
+  all.erase("after");
+  return all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
 
 struct Kill {
   std::string filter;

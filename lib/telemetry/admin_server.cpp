@@ -4,6 +4,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <optional>
@@ -46,15 +47,31 @@ Page health_page(const Health& health) {
   return text_page(http::status::service_unavailable, (health.reason.empty() ? "not ready" : health.reason) + "\n");
 }
 
-/// The number of "/kill?id=N".
-std::optional<std::uint64_t> kill_id(std::string_view target) {
-  constexpr std::string_view kStart = "/kill?id=";
-  if (!target.starts_with(kStart)) return std::nullopt;
-  target.remove_prefix(kStart.size());
-  std::uint64_t id = 0;
-  const auto parsed = std::from_chars(target.data(), target.data() + target.size(), id);
-  if (parsed.ec != std::errc() || parsed.ptr != target.data() + target.size()) return std::nullopt;
-  return id;
+/// The number of "NAME=N".
+std::optional<std::uint64_t> number_of(std::string_view text, std::string_view name) {
+  if (!text.starts_with(name)) return std::nullopt;
+  text.remove_prefix(name.size());
+  std::uint64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// What follows the path, "after=N&limit=N" or one of them or nothing.
+std::optional<AdminHandlers::Rows> rows_of(std::string_view query) {
+  AdminHandlers::Rows rows;
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), part.size() + 1));
+    if (const auto after = number_of(part, "after=")) {
+      rows.after = *after;
+    } else if (const auto limit = number_of(part, "limit="); limit && *limit > 0) {
+      rows.limit = std::min<std::size_t>(*limit, AdminHandlers::Rows::kMost);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return rows;
 }
 
 /// A browser that was lured here under another name says so in Host, or names the page in Origin.
@@ -125,6 +142,7 @@ class AdminSession : public std::enable_shared_from_this<AdminSession> {
   using Report = base::UniqueFunction<void(AdminHandlers::StatusDone)>;
   void serve_report(Report& report, bool as_page);
   void serve_kill(std::string_view target);
+  auto expect_later(std::string late);
   bool from_this_host() const;
   template <typename Make>
   void answer(Make make);
@@ -142,6 +160,21 @@ class AdminSession : public std::enable_shared_from_this<AdminSession> {
   bool malformed_ = false;
   std::array<char, 4096> discarded_;
 };
+
+/// For what is answered later: `late` is the answer if that does not come in time. Gives what takes a function that
+/// makes the page, and does nothing once there was another answer.
+auto AdminSession::expect_later(std::string late) {
+  // The session's own limit rules from here on; the reply gets a new one.
+  stream_.expires_never();
+  const std::uint64_t mine = request_;
+  status_timer_.start(server_->limits.status_time, [self = shared_from_this(), mine, late = std::move(late)] {
+    if (self->request_ == mine) self->send(text_page(http::status::service_unavailable, late));
+  });
+  return [session = weak_from_this(), mine](auto make) {
+    const auto self = session.lock();
+    if (self && self->request_ == mine) self->answer(std::move(make));
+  };
+}
 
 void AdminSession::read() {
   parser_.emplace();
@@ -166,6 +199,7 @@ void AdminSession::serve(error_code error) {
   }
   const std::string_view target(request.target().data(), request.target().size());
   const std::string_view path = target.substr(0, target.find('?'));
+  const std::string_view query = target.substr(std::min(target.size(), path.size() + 1));
   AdminHandlers& handlers = server_->handlers;
   if (path == "/metrics") return answer([&] { return Page{http::status::ok, kExposition, handlers.metrics()}; });
   if (path == "/healthz") return answer([&] { return health_page(handlers.healthy()); });
@@ -173,7 +207,12 @@ void AdminSession::serve(error_code error) {
   if (path == "/status.json") return serve_report(handlers.status_json, false);
   if (path == "/status") return serve_report(handlers.status_json, true);
   const auto found = handlers.reports.find(path);
-  if (found != handlers.reports.end()) return serve_report(found->second, false);
+  if (found != handlers.reports.end()) {
+    const auto rows = rows_of(query);
+    if (!rows) return send(text_page(http::status::bad_request, "it is " + std::string(path) + "?after=N&limit=N\n"));
+    Report report = [&](AdminHandlers::StatusDone done) { found->second(*rows, std::move(done)); };
+    return serve_report(report, false);
+  }
   std::string pages = "there are /metrics /healthz /readyz /status /status.json";
   for (const auto& [name, report] : handlers.reports) pages += " " + name;
   send(text_page(http::status::not_found, pages + "\n"));
@@ -204,19 +243,13 @@ void AdminSession::serve_kill(std::string_view target) {
     return refuse(http::status::forbidden, std::string("the header ") + kControlHeader + " is missing\n");
   if (from_a_page(request))
     return refuse(http::status::forbidden, "it comes from a page or by a name: call an address or localhost\n");
-  const auto id = kill_id(target);
+  const auto id = number_of(target, "/kill?id=");
   if (!id) return refuse(http::status::bad_request, "it is POST /kill?id=N\n");
-  stream_.expires_never();
-  const std::uint64_t mine = request_;
-  status_timer_.start(server_->limits.status_time, [self = shared_from_this(), mine] {
-    if (self->request_ == mine)
-      self->send(text_page(http::status::service_unavailable, "the client has not ended in time\n"));
-  });
-  server_->handlers.kill(*id, [session = weak_from_this(), mine, id = *id](bool found) {
-    const auto self = session.lock();
-    if (!self || self->request_ != mine) return;
-    self->send(found ? text_page(http::status::ok, "ended\n")
-                     : text_page(http::status::not_found, "there is no client " + std::to_string(id) + "\n"));
+  server_->handlers.kill(*id, [later = expect_later("the client has not ended in time\n"), id = *id](bool found) {
+    later([&] {
+      return found ? text_page(http::status::ok, "ended\n")
+                   : text_page(http::status::not_found, "there is no client " + std::to_string(id) + "\n");
+    });
   });
 }
 
@@ -233,19 +266,10 @@ void AdminSession::answer(Make make) {
 }
 
 void AdminSession::serve_report(Report& report, bool as_page) {
-  // The session's own limit rules from here on; the reply gets a new one.
-  stream_.expires_never();
   const std::uint64_t mine = request_;
-  status_timer_.start(server_->limits.status_time, [self = shared_from_this(), mine] {
-    if (self->request_ == mine) {
-      self->send(text_page(http::status::service_unavailable,
-                           "the status did not come in time: a thread of the daemon does not answer\n"));
-    }
-  });
-  AdminHandlers::StatusDone done = [session = weak_from_this(), mine, as_page](std::string json) {
-    const auto self = session.lock();
-    if (!self || self->request_ != mine) return;
-    self->answer([&] {
+  auto later = expect_later("the status did not come in time: a thread of the daemon does not answer\n");
+  AdminHandlers::StatusDone done = [later = std::move(later), as_page](std::string json) {
+    later([&] {
       return as_page ? Page{http::status::ok, kHtml, status_html(json)}
                      : Page{http::status::ok, kJson, std::move(json)};
     });

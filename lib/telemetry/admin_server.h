@@ -33,8 +33,15 @@ struct AdminHandlers {
   /// Gives JSON, now or later, by one call of `done` on the loop's thread. A `done` that comes after
   /// AdminLimits::status_time does nothing.
   base::UniqueFunction<void(StatusDone)> status_json;
+  /// Which rows of a report are wanted, of which there may be very many: those whose number is greater, and not more of
+  /// them. From "?after=N&limit=N".
+  struct Rows {
+    static constexpr std::size_t kMost = 5000;
+    std::uint64_t after = 0;
+    std::size_t limit = kMost;
+  };
   /// Further pages of JSON by their path ("/clients.json"), made as status_json is.
-  std::map<std::string, base::UniqueFunction<void(StatusDone)>, std::less<>> reports{};
+  std::map<std::string, base::UniqueFunction<void(Rows, StatusDone)>, std::less<>> reports{};
   /// Ends the local client of that id: `done` with true, or with false if there is none. Empty: refused.
   using KillDone = base::UniqueFunction<void(bool)>;
   base::UniqueFunction<void(std::uint64_t id, KillDone)> kill{};

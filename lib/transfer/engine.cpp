@@ -116,9 +116,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   void ask_for_lease(std::uint64_t number, std::uint64_t client, std::uint64_t length,
                      base::UniqueFunction<void(base::Result<Loan>)> done) override {
     // Others may come to share it, so it is no memory of that client's; but it waits its turn as if it were.
-    constexpr std::uint64_t kFlights = 1ULL << 63U;
-    lease(number, length, true,
-          {memory::ClientId{kFlights | client}, {}, {}, &loop, std::move(done), Layout::kBehindLead});
+    lease(number, length, true, {shared_by(client), {}, {}, &loop, std::move(done), Layout::kBehindLead});
   }
   void submit(std::unique_ptr<Transfer> transfer) override { transfers->submit(std::move(transfer)); }
   void abandon(std::uint64_t number, Farewell farewell) override { transfers->abandon(number, farewell); }
@@ -297,7 +295,7 @@ std::string Engine::Impl::status() const {
   page["registered_regions"] = registrations ? registrations->registered() : 0;
   page["set_with_crc"] = transfers->crc_supported();
   page["waiting"] = {{"transfers", transfers->waiting()}, {"leases", queue.depth()}, {"flights", flights.size()}};
-  page["lanes"] = lanes ? status_of_lanes(*lanes) : nlohmann::json::array();
+  page["lanes"] = lanes ? status_of_lanes(*lanes, *transfers) : nlohmann::json::array();
   if (auditor) page["audit"] = status_of_audit(*auditor);
   page["illegal_transitions"] = illegal_transitions() + pool.illegal_transitions();
   return page.dump();

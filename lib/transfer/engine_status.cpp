@@ -44,10 +44,12 @@ nlohmann::json status_of_fabrics(const std::vector<fabric::Fabric*>& fabrics) {
   return list;
 }
 
-nlohmann::json status_of_lanes(const LanePool& lanes) {
+nlohmann::json status_of_lanes(const LanePool& lanes, const Transfers& transfers) {
   const base::TimePoint now = base::Clock::steady().now();
   nlohmann::json list = nlohmann::json::array();
   for (const std::shared_ptr<Lane>& lane : lanes.lanes()) {
+    const auto client = transfers.client_on(*lane);
+    const auto server_id = lane->server_id();
     list.push_back({{"number", lane->number()},
                     {"domain", lane->fabric().traits().domain},
                     {"state", LaneRules::name(lane->state())},
@@ -55,7 +57,9 @@ nlohmann::json status_of_lanes(const LanePool& lanes) {
                     {"age_seconds", base::seconds(now - lane->made())},
                     {"transfers", lane->transfers()},
                     {"user", lane->group().identity.user},
-                    {"database", lane->group().identity.database}});
+                    {"database", lane->group().identity.database},
+                    {"server_id", server_id != 0 ? nlohmann::json(server_id) : nlohmann::json()},
+                    {"client", client ? nlohmann::json(local_client(*client)) : nlohmann::json()}});
   }
   return list;
 }

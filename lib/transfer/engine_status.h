@@ -9,6 +9,7 @@
 #include "memory/region_auditor.h"
 #include "transfer/lane_pool.h"
 #include "transfer/lease_book.h"
+#include "transfer/transfers.h"
 
 namespace keyferry::transfer {
 
@@ -19,9 +20,10 @@ nlohmann::json status_of_pool(const memory::Pool& pool, const LeaseBook& book);
 /// [{"provider", "domain", "endpoints", "addresses", "registrations", "registered_bytes", "registration_failures",
 /// "close_failures", "queue_errors", "queue_lost"}]
 nlohmann::json status_of_fabrics(const std::vector<fabric::Fabric*>& fabrics);
-/// [{"number", "domain", "state", "seconds", "age_seconds", "transfers", "user", "database"}]; `seconds`: in this
-/// state; an empty user is the configuration's.
-nlohmann::json status_of_lanes(const LanePool& lanes);
+/// [{"number", "domain", "state", "seconds", "age_seconds", "transfers", "user", "database", "server_id", "client"}];
+/// `seconds`: in this state; an empty user is the configuration's; `server_id`: of its connection, `client`: the local
+/// one that it carries something for, or null.
+nlohmann::json status_of_lanes(const LanePool& lanes, const Transfers& transfers);
 /// {"leased", "settled", "given_back", "after_fence", "foreign"}: checks of regions, and those that found a foreign
 /// byte;
 /// {"due"}: whether a check after a fence is to come.

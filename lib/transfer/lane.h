@@ -117,6 +117,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   LaneState state() const { return machine_.state(); }
   std::uint64_t number() const { return number_; }
   std::uint64_t transfers() const { return transfers_; }
+  /// The server's id of its connection, 0 if it told none or there is none.
+  std::uint64_t server_id() const { return connection_ ? connection_->client_id() : 0; }
   std::size_t nic() const { return setup_.nic; }
   fabric::Fabric& fabric() const { return setup_.fabric; }
   const Dialect& dialect() const { return setup_.dialect; }

@@ -132,6 +132,13 @@ void Transfers::end_client(memory::ClientId client) {
                     "this client was ended");
 }
 
+std::optional<memory::ClientId> Transfers::client_on(const Lane& lane) const {
+  for (const auto& [number, running] : running_) {
+    if (running.lane.lock().get() == &lane) return running.client;
+  }
+  return std::nullopt;
+}
+
 template <typename Which>
 void Transfers::interrupt_running(Which which, const char* reason, const std::string& text) {
   // Interrupting takes them out of the map.

@@ -67,6 +67,17 @@ struct Transfer {
   memory::LeaseId lease() const { return memory::LeaseId{loan.lease()}; }
 };
 
+/// The owner of memory for a GET that several clients may share: no client's own, but it waits its turn as that of the
+/// one that came first.
+constexpr std::uint64_t kSharedGet = 1ULL << 63U;
+constexpr memory::ClientId shared_by(std::uint64_t client) {
+  return memory::ClientId{kSharedGet | client};
+}
+/// The local client, the first one if they share.
+constexpr std::uint64_t local_client(memory::ClientId owner) {
+  return static_cast<std::uint64_t>(owner) & ~kSharedGet;
+}
+
 /// How the last of a GET's clients went: by itself, so that its reply may still come in time, or by CLIENT KILL.
 enum class Farewell : std::uint8_t { kWithGrace, kAtOnce };
 
@@ -100,6 +111,8 @@ class Transfers final : public LanePool::Listener {
 
   /// Transfers that have no lane.
   std::size_t waiting() const { return queue_.size(); }
+  /// The local client for which that lane carries something, or the first of those who share a GET; nothing: none.
+  std::optional<memory::ClientId> client_on(const Lane& lane) const;
   void serve() override;
   void hello_unsettled(const LaneGroup& group) override;
   void sessions_refused(const LaneGroup* group, const char* reason) override;

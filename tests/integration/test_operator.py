@@ -8,7 +8,7 @@ import time
 
 import pytest
 from running_stack import wait_until
-from wire import request
+from wire import Pattern, request
 
 BUILD = pathlib.Path(os.environ.get("KEYFERRY_BUILD", pathlib.Path(__file__).resolve().parent.parent.parent / "build/release"))
 
@@ -48,6 +48,42 @@ def test_each_client_and_the_connection_that_it_is_on_are_shown_and_one_can_be_e
             held.reply()
         assert tool(stack, "kill", f"id={ids[held]}").returncode == 1
         assert plain.call("GET", "k") == b"v"
+
+
+def test_many_clients_come_by_pages_of_which_each_names_the_next(stack):
+    wires = [stack.wire() for _ in range(7)]
+    ids = [wire.call("CLIENT", "ID") for wire in wires]
+    page, seen, pages = json.loads(stack.http(f"/clients.json?after={ids[0] - 1}&limit=3")[1]), [], 1
+    while "after" in page:
+        assert len(page["clients"]) == 3
+        seen += page["clients"]
+        page, pages = json.loads(stack.http(f"/clients.json?after={page['after']}&limit=3")[1]), pages + 1
+    assert ([row["id"] for row in seen + page["clients"]], pages) == (ids, 3)
+    assert stack.http("/clients.json?limit=0")[0] == 400
+    assert stack.http(f"/channels.json?after={2**60}")[1] == '{"channels":[]}'
+    for wire in wires:
+        wire.close()
+
+
+def test_a_lane_is_shown_with_the_client_that_it_serves(make_stack):
+    stack = make_stack(config={"workers": 1, "pool": {"size": "64MiB"}})
+    with stack.wire() as one:
+        number = one.call("CLIENT", "ID")
+        value = Pattern(4 << 20, seed=5)
+        one.send_value("BLOB.TCP_SET", "large", value)
+        assert one.reply() == b"OK"
+        stack.fault("SET", "delay-before-rma", "3000", "ON", "BLOB.RDMA_GET", "KEY", "large", "COUNT", 1)
+        one.send("BLOB.TCP_GET", "large")
+
+        def lanes():
+            return [row for row in stat(stack, "channels") if row["kind"] == "lane"]
+
+        (lane,) = wait_until(lambda: [row for row in lanes() if row["clients"]], "a lane to be busy", lanes)
+        assert (lane["clients"], lane["owed"], lane["user"]) == ([number], 1, "default")
+        assert lane["server_id"] in {int(entry["id"]) for entry in stack.direct_info_client.client_list()}
+        assert one.expect_value(value) is None
+        wait_until(lambda: not any(row["clients"] for row in lanes()), "the lane to be idle", lanes)
+    stack.wait_quiet()
 
 
 def test_the_slow_log_tells_apart_what_a_command_waited_for(stack):

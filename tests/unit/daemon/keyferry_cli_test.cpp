@@ -42,8 +42,13 @@ class FakeDaemon {
   explicit FakeDaemon(std::string status) : status_(std::move(status)) {
     telemetry::AdminHandlers handlers;
     handlers.status_json = [this](telemetry::AdminHandlers::StatusDone done) { done(status_); };
-    handlers.reports["/clients.json"] = [](telemetry::AdminHandlers::StatusDone done) {
+    handlers.reports["/clients.json"] = [](telemetry::AdminHandlers::Rows, telemetry::AdminHandlers::StatusDone done) {
       done(R"({"clients":[{"id":7,"name":"a"}]})");
+    };
+    handlers.reports["/channels.json"] = [](telemetry::AdminHandlers::Rows rows,
+                                            telemetry::AdminHandlers::StatusDone done) {
+      done(rows.after == 0 ? R"({"channels":[{"server_id":1},{"server_id":2}],"after":2})"
+                           : R"({"channels":[{"server_id":)" + std::to_string(rows.after + 1) + "}]}");
     };
     handlers.kill = [](std::uint64_t id, telemetry::AdminHandlers::KillDone done) { done(id == 7); };
     server_ = std::move(telemetry::AdminServer::start(loop_, "127.0.0.1", 0, std::move(handlers)).value());
@@ -92,6 +97,12 @@ TEST(KeyferryCli, StatShowsTheStatusAsTablesOrAsJson) {
   EXPECT_EQ(table.text, "keyferryd\n  version  9.9\n\nlanes\n  node  state\n  n     idle\n");
   EXPECT_EQ(keyferry("stat --json --admin " + daemon.address()).text,
             "{\"version\":\"9.9\",\"lanes\":[{\"node\":\"n\",\"state\":\"idle\"}]}\n");
+}
+
+TEST(KeyferryCli, StatGetsAllRowsWherePagesHaveAPartOfThem) {
+  const FakeDaemon daemon("{}");
+  EXPECT_EQ(keyferry("stat channels --json --admin " + daemon.address()).text,
+            "{\"channels\":[{\"server_id\":1},{\"server_id\":2},{\"server_id\":3}]}\n");
 }
 
 TEST(KeyferryCli, StatSaysWhyThereIsNothingToShow) {

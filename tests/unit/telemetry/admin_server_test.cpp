@@ -114,7 +114,9 @@ class AdminServerTest : public ::testing::Test {
       if (!hold_status_) return done(status_);
       held_ = std::move(done);
     };
-    handlers.reports["/clients.json"] = [](AdminHandlers::StatusDone done) { done("{\"clients\":[]}"); };
+    handlers.reports["/clients.json"] = [](AdminHandlers::Rows rows, AdminHandlers::StatusDone done) {
+      done("{\"clients\":[],\"asked\":\"" + std::to_string(rows.after) + "/" + std::to_string(rows.limit) + "\"}");
+    };
     if (may_kill_) {
       handlers.kill = [this](std::uint64_t id, AdminHandlers::KillDone done) {
         killed_ = id;
@@ -385,7 +387,12 @@ TEST_F(AdminServerTest, TheToolsClientFetchesPagesAndReportsFailures) {
 TEST_F(AdminServerTest, FurtherReportsHavePagesOfTheirOwn) {
   start();
   RawClient client(port_);
-  EXPECT_THAT(client.get("/clients.json"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("{\"clients\":[]}")));
+  EXPECT_THAT(client.get("/clients.json"),
+              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("{\"clients\":[],\"asked\":\"0/5000\"}")));
+  EXPECT_THAT(client.get("/clients.json?after=70&limit=3"), HasSubstr("\"asked\":\"70/3\""));
+  EXPECT_THAT(client.get("/clients.json?limit=99999999"), HasSubstr("\"asked\":\"0/5000\""));
+  for (const char* wrong : {"after=", "after=x", "limit=0", "after=1&user=a", "after=-1"})
+    EXPECT_THAT(client.get(std::string("/clients.json?") + wrong), StartsWith("HTTP/1.1 400")) << wrong;
   EXPECT_THAT(client.get("/nothing"), HasSubstr("/status.json /clients.json\n"));
 }
 
