@@ -35,11 +35,13 @@ def keep_apart(stack):
 
 
 @contextlib.contextmanager
-def running_stack(**options):
+def running_stack(apart=True, **options):
+    """`apart`: see keep_apart."""
     subprocess.run(["ninja", "-C", BUILD, "keyferryd", "bench_load", "large_object", "fabric_client"], check=True, stdout=subprocess.DEVNULL)
     # The server's own piece size, not the small one of the tests.
     stack = Stack(StackOptions(module_args="", **options))
-    keep_apart(stack)
+    if apart:
+        keep_apart(stack)
     try:
         yield stack
     finally:

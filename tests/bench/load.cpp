@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,7 +40,8 @@ constexpr const char* kUsage =
     "ops PORT BYTES get|set COUNT NUMBER          one client, the seconds of each operation. Says ready, waits for a "
     "line\n"
     "socket BYTES COUNT                           the same between two processes over loopback, nothing but bytes\n"
-    "hash BYTES COUNT                             CRC-32C of that many bytes\n";
+    "hash BYTES COUNT                             CRC-32C of that many bytes\n"
+    "storm PORT|PATH THREADS AT_ONCE SECONDS      connect, PING, close, again and again\n";
 
 using Clock = std::chrono::steady_clock;
 
@@ -61,6 +63,33 @@ double cpu_seconds() {
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
   }
   return sum;
+}
+
+/// `address`: a port of 127.0.0.1, or the path of a Unix socket.
+int connect_from(const std::string& address, std::uint32_t source) {
+  if (address.find('/') != std::string::npos) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un path{};
+    path.sun_family = AF_UNIX;
+    address.copy(path.sun_path, sizeof path.sun_path - 1);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&path), sizeof path) != 0)
+      die("connecting to " + address + ": " + std::strerror(errno));
+    return fd;
+  }
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  // Ports of one address are used up by connections in TIME_WAIT within seconds: many addresses take turns.
+  ::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + source % 200);
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0)
+    die(std::string("bind: ") + std::strerror(errno));
+  place.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address)));
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0)
+    die("connecting to port " + address + ": " + std::strerror(errno));
+  return fd;
 }
 
 int connect_to(int port) {
@@ -478,6 +507,48 @@ class Queues {
   std::vector<double> took_[3];
 };
 
+/// Connects, PINGs and closes, `at_once` connections of each thread under way at any time.
+void storm(const std::string& address, int threads, int at_once, double lasting) {
+  std::atomic<std::uint64_t> done{0};
+  std::vector<double> longest(static_cast<std::size_t>(threads));
+  const double cpu = cpu_seconds();
+  const Clock::time_point begin = Clock::now();
+  const auto one_thread = [&](std::size_t thread) {
+    const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+    std::vector<Clock::time_point> begun(static_cast<std::size_t>(at_once));
+    std::uint32_t source = static_cast<std::uint32_t>(thread) * 100;
+    const auto open = [&](std::uint32_t place) {
+      begun[place] = Clock::now();
+      const int fd = connect_from(address, source++);
+      send_all(fd, "PING\r\n", 6);
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.u64 = static_cast<std::uint64_t>(place) << 32 | static_cast<std::uint32_t>(fd);
+      ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    };
+    for (int i = 0; i < at_once; ++i) open(static_cast<std::uint32_t>(i));
+    while (seconds(Clock::now() - begin) < lasting) {
+      epoll_event events[64];
+      const int count = ::epoll_wait(epoll, events, 64, 1000);
+      for (int i = 0; i < count; ++i) {
+        const auto place = static_cast<std::uint32_t>(events[i].data.u64 >> 32);
+        const auto fd = static_cast<int>(events[i].data.u64 & 0xffffffff);
+        expect(fd, "+PONG\r\n");
+        ::close(fd);
+        ++done;
+        longest[thread] = std::max(longest[thread], seconds(Clock::now() - begun[place]));
+        open(place);
+      }
+    }
+  };
+  std::vector<std::thread> running;
+  for (int i = 0; i < threads; ++i) running.emplace_back(one_thread, static_cast<std::size_t>(i));
+  for (std::thread& thread : running) thread.join();
+  std::printf("{\"connects\": %llu, \"seconds\": %.6f, \"longest\": %.6f, \"cpu\": %.3f}\n",
+              static_cast<unsigned long long>(done.load()), seconds(Clock::now() - begin),
+              *std::max_element(longest.begin(), longest.end()), cpu_seconds() - cpu);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -501,6 +572,8 @@ int main(int argc, char** argv) {
     socket_rate(bytes(2), count(3));
   } else if (mode == "hash" && argc == 4) {
     hash_rate(bytes(2), count(3));
+  } else if (mode == "storm" && argc == 6) {
+    storm(argv[2], count(3), count(4), std::atof(argv[5]));
   } else {
     die(std::string("these arguments are not known. Fix: one of\n") + kUsage);
   }
