@@ -94,6 +94,7 @@ gateway::WorkerOptions worker_options(const Options& options, upstream::ConnectO
   worker.gateway.stall = options.limits.stall;
   worker.gateway.client_idle = options.limits.client_idle;
   worker.gateway.user = options.upstream.user;
+  worker.gateway.logs_in = worker.connect.credentials != nullptr || options.upstream.user != "default";
   worker.gateway.node = node_address(options).text();
   worker.gateway.offload = options.transfer.offload;
   worker.gateway.retry_reads = options.upstream.retry_reads;

@@ -1,7 +1,9 @@
 #include "gateway/raw_pipe.h"
 
 #include <algorithm>
+#include <span>
 
+#include "gateway/local_commands.h"
 #include "gateway/session.h"
 
 namespace keyferry::gateway {
@@ -11,11 +13,15 @@ namespace {
 constexpr std::size_t kReadBytes = 64 * 1024;
 // A longer command is not looked at piece by piece.
 constexpr std::size_t kMostChecked = 1024 * 1024;
+constexpr std::string_view kResetReply = "+RESET\r\n";
 
 }  // namespace
 
 RawPipe::RawPipe(Session& session, std::unique_ptr<upstream::Connection> connection, upstream::LendingPool& pool)
-    : Operation(session), connection_(std::move(connection)), pool_(pool) {}
+    : Operation(session),
+      connection_(std::move(connection)),
+      pool_(pool),
+      watches_(session.worker().options.logs_in || session.rules().guards()) {}
 RawPipe::~RawPipe() = default;
 
 void RawPipe::start() {
@@ -24,8 +30,7 @@ void RawPipe::start() {
 }
 
 void RawPipe::to_server() {
-  const std::string_view bytes =
-      session_.input().substr(0, session_.rules().guards() ? carried() : std::string_view::npos);
+  const std::string_view bytes = session_.input().substr(0, watches_ ? carried() : std::string_view::npos);
   if (!connection_) return;
   if (bytes.empty()) {
     return session_.read_input(std::max(kReadBytes, 2 * session_.input().size()), [self = shared_from_this(), this] {
@@ -38,36 +43,108 @@ void RawPipe::to_server() {
                        if (!connection_) return;
                        session_.consume_input(count);
                        // The read tells of a connection that is over, behind what the server said last.
-                       if (!error) to_server();
+                       if (error) return;
+                       if (reset_ == Reset::kNone) return to_server();
+                       reset_ = Reset::kWritten;
+                       finish_reset();
                      });
 }
 
-/// How much of the input is whole commands that the listener carries.
+/// How much of the input may pass: whole commands that the listener carries, up to RESET; where it has no rules, long
+/// ones in part. 0 and the end of the client for one that it does not carry.
 std::size_t RawPipe::carried() {
   using Event = resp::RequestParser::Event;
   resp::RequestParser& parser = session_.parser();
+  const bool guards = session_.rules().guards();
   std::size_t count = 0;
   for (;;) {
     const std::string_view rest = session_.input().substr(count);
-    Event event = parser.parse(rest);
-    while (event == Event::kBody && !parser.must_stream()) event = parser.parse(rest);
-    if (event == Event::kNeedMore && rest.size() < kMostChecked) return count;
-    const bool whole = event == Event::kCommand || event == Event::kSkip;
-    // The server's RESET would make another user of this client than it may be here.
-    const bool forbidden = event == Event::kCommand && (session_.rules().denies(parser.args(rest)) ||
-                                                        equals_upper(parser.args(rest).front(), "RESET"));
-    if (!whole || forbidden) {
-      session_.push(whole ? "-NOPERM keyferry: this listener does not carry this command behind SUBSCRIBE, MONITOR or "
-                            "CLIENT REPLY (deny_commands, or RESET)\r\n"
-                          : "-ERR keyferry: this listener looks at commands behind SUBSCRIBE, MONITOR or CLIENT REPLY, "
-                            "and this is none, or longer than 1 MiB\r\n");
-      session_.close_after_output();
-      end();
-      return 0;
+    if (in_long_command_) {
+      const resp::RequestParser::StreamStep step = parser.stream(rest);
+      count += step.consumed;
+      if (step.error) return pass_all();
+      if (!step.finished) return count;
+      in_long_command_ = false;
+      parser.next();
+      continue;
     }
+    Event event = parser.parse(rest);
+    while (guards && event == Event::kBody && !parser.must_stream()) event = parser.parse(rest);
+    if (event == Event::kNeedMore && (!guards || rest.size() < kMostChecked)) return count;
+    if (!guards && event == Event::kBody) {
+      count += parser.body_offset();
+      parser.begin_stream();
+      in_long_command_ = true;
+      after_skip_ = false;
+      continue;
+    }
+    // The server says what is wrong, and closes.
+    if (!guards && event == Event::kError) return pass_all();
+    const bool whole = event == Event::kCommand || event == Event::kSkip;
+    const auto args = event == Event::kCommand ? parser.args(rest) : std::span<const std::string_view>{};
+    const bool resets = args.size() == 1 && equals_upper(args.front(), "RESET");
+    if (!whole || (!args.empty() && session_.rules().denies(args)) || (resets && (after_skip_ || replies_lost_)))
+      return refuse(whole);
+    // What came before it is written first.
+    if (resets && count != 0) return count;
+    // A replica's connection is not reset, and what it gets are no replies.
+    if (!guards && !args.empty() && (equals_upper(args.front(), "SYNC") || equals_upper(args.front(), "PSYNC")))
+      return pass_all();
+    if (event == Event::kCommand)
+      after_skip_ = args.size() == 3 && equals_upper(args[0], "CLIENT") && equals_upper(args[1], "REPLY") &&
+                    equals_upper(args[2], "SKIP");
     count += parser.size();
     parser.next();
+    if (resets) {
+      reset_ = Reset::kAsked;
+      return count;
+    }
   }
+}
+
+/// Ends the client. `whole`: for a command that is not carried, else for what is none or too long.
+std::size_t RawPipe::refuse(bool whole) {
+  session_.push(whole ? "-NOPERM keyferry: this listener does not carry this command behind SUBSCRIBE, MONITOR or "
+                        "CLIENT REPLY (deny_commands, or RESET behind CLIENT REPLY SKIP or SYNC)\r\n"
+                      : "-ERR keyferry: this listener looks at commands behind SUBSCRIBE, MONITOR or CLIENT REPLY, "
+                        "and this is none, or longer than 1 MiB\r\n");
+  session_.close_after_output();
+  end();
+  return 0;
+}
+
+std::size_t RawPipe::pass_all() {
+  watches_ = false;
+  return std::string_view::npos;
+}
+
+/// Whether the reply to RESET is among these bytes of the server's, whose replies are followed from the first on.
+/// Nothing comes behind it, as nothing was asked.
+bool RawPipe::follow_replies(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const resp::ReplyScanner::Step step = replies_.scan(bytes);
+    begun_.append(bytes.substr(0, std::min(step.consumed, kResetReply.size() + 1 - begun_.size())));
+    bytes.remove_prefix(step.consumed);
+    if (step.event == resp::ReplyScanner::Step::Event::kNeedMore) return false;
+    const bool is_reset = begun_ == kResetReply;
+    begun_.clear();
+    if (step.event == resp::ReplyScanner::Step::Event::kError) {
+      // A replica's stream, say.
+      replies_lost_ = true;
+      return false;
+    }
+    if (is_reset && reset_ != Reset::kNone) return true;
+  }
+  return false;
+}
+
+/// RESET was written, which may be told later than its reply comes, and answered: the client is what it was when it
+/// came.
+void RawPipe::finish_reset() {
+  if (reset_ != Reset::kWritten || !reset_answered_) return;
+  reset_client(session_);
+  session_.tell_directory();
+  end();
 }
 
 void RawPipe::to_client() {
@@ -83,6 +160,10 @@ void RawPipe::to_client() {
     }
     mark_writes();
     session_.push(bytes);
+    if (watches_ && !replies_lost_ && follow_replies(bytes)) {
+      reset_answered_ = true;
+      return finish_reset();
+    }
     to_client();
   });
 }

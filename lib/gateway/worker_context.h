@@ -34,6 +34,8 @@ struct GatewayOptions {
   std::string node;
   /// Whom clients act as that have not said (upstream.user).
   std::string user = "default";
+  /// They are somebody that a new connection to the server is not by itself: another user, or one with a password.
+  bool logs_in = false;
   std::string transport = "tcp";
   /// Keys that begin with one of these keep large values as large objects (transfer.offload).
   std::vector<std::string> offload{};

@@ -93,6 +93,45 @@ def test_a_listeners_clients_act_as_its_user_and_do_not_get_what_it_denies(clien
     assert clients().call("ACL", "WHOAMI") == b"default"
 
 
+BY_BYTES = {"subscribed": [("SUBSCRIBE", "c")], "monitor": [("MONITOR",)], "silent": [("CLIENT", "REPLY", "OFF"), ("SET", "silent", "x" * 3_000_000)]}
+
+
+def reset_behind(client, name):
+    """RESET behind commands that made the client's connection byte for byte, with what follows in the same write."""
+    client.raw(b"".join(request(*words) for words in [*BY_BYTES[name], ("RESET",), ("ACL", "WHOAMI"), ("CLIENT", "ID")]))
+    seen = []
+    while not seen or seen[-1] != b"RESET":
+        seen.append(client.reply())
+    return client.reply(), client.reply()
+
+
+@pytest.mark.parametrize("name", BY_BYTES)
+def test_R54_a_reset_behind_what_made_a_client_byte_for_byte_gives_it_the_user_that_it_came_as(clients, stack, name):
+    mapped = clients(MAPPED)
+    number = mapped.call("CLIENT", "ID")
+    if name != "silent":  # a listener with rules looks at no command of more than 1 MiB
+        assert reset_behind(mapped, name) == (b"ann", number)
+        assert (mapped.call("SET", "k", 1), mapped.call("FLUSHALL")[:6]) == (b"OK", "NOPERM")
+    password = stack.dir / "bob.password"
+    password.write_text("builder\n")
+    stack.direct_info_client.execute_command("ACL", "SETUSER", "bob", "reset", "on", ">builder", "~*", "&*", "+@all")
+    config = stack.dir / "keyferry.yaml"
+    before = config.read_text()
+    config.write_text(before.replace("upstream:\n", f"upstream:\n  user: bob\n  password_file: {password}\n"))
+    stack.stop_keyferry()
+    stack.start_keyferry()
+    try:
+        one = clients()
+        number = one.call("CLIENT", "ID")
+        for _ in range(2):
+            assert reset_behind(one, name) == (b"bob", number)
+        assert (one.call("MULTI"), one.call("ACL", "WHOAMI"), one.call("EXEC")) == (b"OK", b"QUEUED", [b"bob"])
+    finally:
+        config.write_text(before)
+        stack.stop_keyferry()
+        stack.start_keyferry()
+
+
 def test_the_kernel_says_who_is_at_the_other_end_of_a_unix_socket(clients, stack):
     before = stack.metrics().total("clients_refused_total", reason="peer")
     stranger = clients(OTHERS)
