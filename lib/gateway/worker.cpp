@@ -10,6 +10,7 @@
 #include "base/stream.h"
 #include "resp/decode.h"
 #include "resp/writer.h"
+#include "upstream/rdma_tuning.h"
 
 namespace keyferry::gateway {
 
@@ -122,12 +123,23 @@ class Worker::ServerProbe final : public upstream::ReplySink {
       context_.server_version = info.value.text.substr(begin, info.value.text.find_first_of("\r\n", begin) - begin);
       break;
     }
-    if (rdma_) rdma_->server_is(context_.server_version);
+    if (rdma_) heed_version();
     return true;
   }
   void on_reply_lost(std::uint64_t, upstream::Lost, bool, std::string_view) override { asking_ = false; }
 
  private:
+  void heed_version() {
+    rdma_->server_is(context_.server_version);
+    if (!rdma_->strict()) return;
+    // One that has nothing else goes on all the same, but not silently.
+    upstream::RdmaRoute free_to_go(false);
+    free_to_go.server_is(context_.server_version);
+    if (free_to_go.faulty())
+      spdlog::warn("{}, and upstream.require keeps ordinary commands there. Fix: upgrade it, or take that out",
+                   free_to_go.state().reason);
+  }
+
   WorkerContext& context_;
   std::shared_ptr<upstream::RdmaRoute> rdma_;
   std::shared_ptr<upstream::Channel> channel_;
@@ -142,16 +154,15 @@ std::vector<unsigned> cpus_of(const WorkerOptions& options, std::size_t index) {
   return index < options.cpus.size() ? options.cpus[index] : std::vector<unsigned>{};
 }
 
-// What a worker adds of its own: its books of bytes, and a completion vector of the RDMA device, so that workers do not
-// share an interrupt. That of a worker with a CPU for itself bears the CPU's number: the interrupt that is pinned
-// there.
+// What a worker adds of its own: its books of bytes, and a completion vector of the RDMA device.
 upstream::ConnectOptions for_worker(const WorkerOptions& options, const upstream::Traffic& traffic, std::size_t index) {
   upstream::ConnectOptions connect = options.connect;
   connect.traffic = traffic;
   if (!connect.where) connect.where = std::make_shared<upstream::Whereabouts>();
-  const std::vector<unsigned> cpus = cpus_of(options, index);
-  if (connect.rdma)
-    connect.rdma->settings.completion_vector += cpus.size() == 1 ? cpus.front() : static_cast<unsigned>(index);
+  if (connect.rdma) {
+    unsigned& vector = connect.rdma->settings.completion_vector;
+    vector = upstream::completion_vector(vector, index, cpus_of(options, index));
+  }
   return connect;
 }
 

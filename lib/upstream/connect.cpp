@@ -164,6 +164,8 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
         std::string text = "handshake: " + stream_cause(error);
         const std::string& said = self->handshake_->last_refusal();
         if (!said.empty()) text += " after it said: " + said;
+        // Its refusals have no text there (spec 4).
+        if (said.empty() && self->carrier_ == Carrier::kRdma) text += " (protected-mode, or maxclients reached?)";
         return self->fail(text, said.empty() ? error.value() : kTurnedAway);
       }
       switch (self->handshake_->take(bytes)) {

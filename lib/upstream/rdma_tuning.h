@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -24,5 +26,12 @@ struct RdmaTuning {
 };
 
 RdmaTuning& rdma_tuning();
+
+/// The completion vector of a worker's connections, so that workers share no interrupt: the configured first one and,
+/// if the worker has one CPU for itself, that CPU's number (whose interrupt is pinned there: example 2 of
+/// VALKEY-RDMA(7)), else its own.
+inline unsigned completion_vector(unsigned first, std::size_t worker, const std::vector<unsigned>& cpus) {
+  return first + (cpus.size() == 1 ? cpus.front() : static_cast<unsigned>(worker));
+}
 
 }  // namespace keyferry::upstream

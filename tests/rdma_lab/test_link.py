@@ -112,6 +112,14 @@ def test_a_link_that_comes_back_before_its_loss_is_noticed_loses_nothing_at_all(
     check_nothing_is_left(under_load)
 
 
+def test_a_server_in_protected_mode_is_named_by_its_sign(link, lab):
+    # It lets in who has its own address, so that this needs two.
+    lab.start_server("--protected-mode", "yes", address=FAR, inside="far")
+    gateway = lab.start_gateway(wait=False, address=FAR, transport="rdma", require=True, rdma_connect="5s")
+    assert gateway.process.wait(120) != 0
+    assert "protected-mode" in gateway.log()
+
+
 def test_R66_a_device_removed_under_load_loses_doubles_and_crosses_no_reply(under_load):
     # The library keeps the device open for as long as the process lives, and soft RoCE waits for it: so the command ends with keyferryd.
     removal = subprocess.Popen(["rdma", "link", "del", "rxea"])

@@ -64,6 +64,16 @@ TEST(Options, TheNodeIsDialledAtItsTlsPortWhenTlsIsUsed) {
   EXPECT_EQ(node_address(options).text(), "[::1]:1");
 }
 
+TEST(Options, RdmaIsLeftToOrdinaryCommandsWithoutTlsAndTakenInTheClearOnlyWhereItIsAskedFor) {
+  const auto with = [](const std::string& upstream) { return parse_options("upstream: {" + upstream + "}\n", "test"); };
+  const std::string tls = "tls: {}, nodes: [{host: a, tls_port: 1, rdma_port: 2}]";
+  EXPECT_TRUE(uses_rdma(with("transport: auto")));
+  EXPECT_TRUE(uses_rdma(with("transport: rdma, " + tls)));
+  EXPECT_FALSE(uses_rdma(with("transport: auto, tls: {}, nodes: [{host: a, tls_port: 1}]")));
+  EXPECT_FALSE(uses_rdma(with("transport: tls, tls: {}, nodes: [{host: a, tls_port: 1}]")));
+  EXPECT_FALSE(uses_rdma(with("transport: tcp")));
+}
+
 TEST(Options, AllConnectionsTogetherStayWithinTheLimit) {
   Options options = default_options();
   for (const std::size_t workers : {1U, 2U, 4U, 7U}) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "upstream/rdma_tuning.h"
+
 namespace keyferry::upstream {
 
 namespace {
@@ -67,6 +69,13 @@ TEST(RdmaRoute, R60_a_server_version_with_known_faults_gets_no_rdma_until_anothe
   RdmaRoute strict(true);
   strict.server_is("8.0.1");
   EXPECT_TRUE(strict.well());
+}
+
+TEST(RdmaTuning, each_worker_has_a_completion_vector_of_its_own_or_that_of_its_cpu) {
+  EXPECT_EQ(completion_vector(0, 2, {}), 2U);
+  EXPECT_EQ(completion_vector(0, 2, {4, 5}), 2U) << "those of a NUMA node are shared";
+  EXPECT_EQ(completion_vector(0, 2, {7}), 7U);
+  EXPECT_EQ(completion_vector(3, 1, {}), 4U);
 }
 
 TEST(RdmaRoute, a_strict_one_is_never_probed_as_nothing_else_is_used_meanwhile) {

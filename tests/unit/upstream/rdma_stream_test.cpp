@@ -1,6 +1,7 @@
 // What no device here can be told to do, and the refusals without a text: the transport before a scripted connection
 // manager.
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -37,7 +38,7 @@ class RdmaStream : public testing::Test {
     Endpoint endpoint;
     std::memcpy(&endpoint.storage, &address, sizeof(address));
     endpoint.length = sizeof(address);
-    transport = std::move(make_rdma_transport(loop, {.port = 6379}).value());
+    transport = std::move(make_rdma_transport(loop, {.port = 6379, .completion_vector = vector}).value());
     transport->dial(endpoint, [this](base::Result<std::unique_ptr<base::Stream>> result) {
       if (result) {
         stream = std::move(result.value());
@@ -92,6 +93,7 @@ class RdmaStream : public testing::Test {
   std::unique_ptr<base::Stream> stream;
   std::string error;
   std::filesystem::path devices_;
+  unsigned vector = 0;
 
  private:
   std::string room_ = std::string(4096, '\0');
@@ -112,6 +114,35 @@ TEST_F(RdmaStream, what_is_written_arrives_and_what_is_answered_is_read) {
   EXPECT_EQ(read().text, "+PONG\r\n");
   stream.reset();
   run_until(loop, [&] { return rdma.objects() == 0; });
+}
+
+TEST_F(RdmaStream, commands_that_are_written_together_notify_the_server_once) {
+  connect();
+  std::size_t written = 0;
+  const std::array<base::ConstBytes, 3> commands = {base::as_bytes(std::string_view("PING\r\n")),
+                                                    base::as_bytes(std::string_view("ECHO a\r\n")),
+                                                    base::as_bytes(std::string_view("PING\r\n"))};
+  stream->async_write(commands, [&](std::error_code, std::size_t count) { written = count; });
+  run_until(loop, [&] { return written != 0; });
+  EXPECT_EQ(rdma.received(0), "PING\r\nECHO a\r\nPING\r\n");
+  EXPECT_EQ(rdma.notices(0), 1U);
+}
+
+TEST_F(RdmaStream, R64_an_idle_connection_says_Keepalive) {
+  connect();
+  EXPECT_EQ(rdma.keepalives(0), 0U);
+  // The first interval has seen the announcement go out.
+  run_until(loop, [&] { return rdma.keepalives(0) == 1; });
+}
+
+TEST_F(RdmaStream, the_queue_of_a_connection_signals_by_the_completion_vector_asked_for_modulo_their_number) {
+  rdma.vectors = 4;
+  for (const unsigned wanted : {0U, 3U, 6U}) {
+    vector = wanted;
+    connect();
+    stream.reset();
+  }
+  EXPECT_THAT(rdma.vectors_taken, testing::ElementsAre(0, 3, 2));
 }
 
 TEST_F(RdmaStream, a_device_that_is_removed_ends_the_connection_and_the_loop_rests) {
@@ -253,7 +284,15 @@ TEST_F(RdmaStream, R66_commands_go_by_tcp_when_the_device_was_removed) {
   EXPECT_THAT(options.rdma->route->state().reason, HasSubstr("this host has no RDMA device"));
 }
 
-TEST_F(RdmaStream, a_server_in_protected_mode_connects_and_announces_nothing_and_is_named_by_that) {
+TEST_F(RdmaStream, a_server_that_closes_before_it_says_anything_may_be_in_protected_mode) {
+  rdma.hangs_up = true;
+  ConnectOptions options = options_for(6379);
+  options.rdma = RdmaOptions{{.port = 6379}, std::make_shared<RdmaRoute>(true)};
+  EXPECT_THAT(upstream::connect(loop, options).error,
+              HasSubstr("handshake: closed by the server (protected-mode, or maxclients reached?)"));
+}
+
+TEST_F(RdmaStream, a_server_that_announces_nothing_is_named_by_that) {
   rdma.announces = false;
   rdma_tuning().connect_timeout = milliseconds(20);
   const std::string why = refusal();

@@ -55,6 +55,8 @@ struct ScriptedRdma::Link {
   std::string window = std::string(kWindow, '\0');
   std::size_t window_read = 0;
   std::string received;
+  std::size_t notices = 0;
+  std::size_t keepalives = 0;
 
   void say(rdma_cm_event_type event) {
     events.push_back(event);
@@ -94,6 +96,7 @@ struct ScriptedRdma::Link {
       const auto message = upstream::decode({bytes, request.sg_list[0].length});
       if (message && message->opcode == RdmaMessage::Opcode::kGetServerFeature)
         send({.opcode = RdmaMessage::Opcode::kGetServerFeature});
+      if (message && message->opcode == RdmaMessage::Opcode::kKeepalive) ++keepalives;
       if (message && message->opcode == RdmaMessage::Opcode::kRegisterXferMemory) {
         target = reinterpret_cast<std::byte*>(message->address);
         filled = 0;
@@ -106,6 +109,8 @@ struct ScriptedRdma::Link {
       }
       if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
         const std::size_t bytes = ntohl(request.imm_data);
+        ++notices;
+        if (current->hangs_up) say(RDMA_CM_EVENT_DISCONNECTED);
         received.append(window, window_read, bytes);
         window_read += bytes;
       }
@@ -187,6 +192,12 @@ void ScriptedRdma::tell_removal() {
 const std::string& ScriptedRdma::received(std::size_t link) const {
   return links_.at(link)->received;
 }
+std::size_t ScriptedRdma::notices(std::size_t link) const {
+  return links_.at(link)->notices;
+}
+std::size_t ScriptedRdma::keepalives(std::size_t link) const {
+  return links_.at(link)->keepalives;
+}
 
 namespace {
 
@@ -248,7 +259,7 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
   link.context.ops.req_notify_cq = keyferry::test::arm_queue;
   link.context.ops.post_send = keyferry::test::post_send;
   link.context.ops.post_recv = keyferry::test::post_receive;
-  link.context.num_comp_vectors = 1;
+  link.context.num_comp_vectors = Library::script().vectors;
   link.id.channel = channel;
   link.id.context = context;
   link.id.verbs = &link.context;
@@ -326,8 +337,9 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   ::close(std::exchange(channel->fd, -1));
   return Library::destroyed();
 }
-ibv_cq* ibv_create_cq(ibv_context* context, int, void* user, ibv_comp_channel* channel, int) {
+ibv_cq* ibv_create_cq(ibv_context* context, int, void* user, ibv_comp_channel* channel, int vector) {
   Library::made();
+  Library::script().vectors_taken.push_back(vector);
   Link& link = Library::link_of(context, &Link::context);
   link.queue.context = context;
   link.queue.channel = channel;

@@ -31,6 +31,8 @@ class ScriptedRdma {
   /// Whether a connection is followed by the server's announcement, and a disconnect by its answer.
   bool announces = true;
   bool says_farewell = true;
+  /// It closes at the first write, as one in protected mode does.
+  bool hangs_up = false;
 
   /// What the connection manager says now.
   void event(std::size_t link, rdma_cm_event_type event);
@@ -45,9 +47,16 @@ class ScriptedRdma {
   /// and arming fails, which asks for it in vain.
   bool descriptor_fails = true;
 
+  /// How many completion vectors the device has; the one that each connection's queue was made with.
+  int vectors = 1;
+  std::vector<int> vectors_taken;
+
   std::size_t links() const { return links_.size(); }
   /// What the client has written in notified writes.
   const std::string& received(std::size_t link) const;
+  /// How many writes with an immediate and how many Keepalives the client has sent.
+  std::size_t notices(std::size_t link) const;
+  std::size_t keepalives(std::size_t link) const;
   /// Everything that was made and not destroyed yet.
   std::size_t objects() const { return objects_; }
   /// How often a queue was asked for something after its device was removed.
