@@ -34,6 +34,7 @@ void ClientDirectory::pinned(std::uint64_t id, std::uint64_t server_id) {
   if (found == clients_.end()) return;
   forget_server_id(found->second.client);
   found->second.client.server_id = server_id;
+  found->second.client.pinned_at = base::Clock::steady().now();
   if (server_id != 0) by_server_id_[server_id] = id;
 }
 

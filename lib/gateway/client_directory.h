@@ -25,6 +25,8 @@ struct ClientActivity {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::uint64_t> commands{0};
+  /// Bytes of replies and pushes that wait here for the client to take them.
+  std::atomic<std::uint64_t> output{0};
 };
 
 /// What the gateway knows of a local client, for CLIENT LIST.
@@ -52,6 +54,8 @@ struct ClientFacts {
 struct ListedClient {
   ClientFacts facts;
   std::uint64_t server_id = 0;
+  /// When that became its own.
+  base::TimePoint pinned_at{};
 };
 
 /// All local clients of the gateway and, while they have one, the server's id of the connection of their own: ids that

@@ -71,6 +71,11 @@ bool holds(const ClientLine& client, std::string_view name, std::string_view val
   return !value.empty() && client.get(found->key) == value;
 }
 
+/// Adds to a number of the line.
+void add(ClientLine& line, std::string_view key, std::uint64_t more) {
+  line.set(key, std::to_string(id_of(line.get(key)).value_or(0) + more));
+}
+
 std::string seconds_since(base::TimePoint then, base::TimePoint now) {
   return std::to_string(std::max<long long>(0, static_cast<long long>(base::seconds(now - then))));
 }
@@ -148,11 +153,14 @@ ClientLine line_of(const ClientFacts& client, const ClientLine* server, base::Ti
   line.set("tot-net-in", std::to_string(activity.bytes_in.load(std::memory_order_relaxed)));
   line.set("tot-net-out", std::to_string(activity.bytes_out.load(std::memory_order_relaxed)));
   line.set("tot-cmds", std::to_string(activity.commands.load(std::memory_order_relaxed)));
+  const std::uint64_t output = activity.output.load(std::memory_order_relaxed);
+  add(line, "omem", output);
+  add(line, "tot-mem", output);
   return line;
 }
 
 std::vector<LocalClient> local_clients(const ClientDirectory& directory, std::string_view server_list,
-                                       base::TimePoint now) {
+                                       base::TimePoint asked, base::TimePoint now) {
   std::map<std::uint64_t, ClientLine> known;
   while (!server_list.empty()) {
     const std::size_t end = std::min(server_list.find('\n'), server_list.size());
@@ -163,6 +171,9 @@ std::vector<LocalClient> local_clients(const ClientDirectory& directory, std::st
   std::vector<LocalClient> clients;
   for (const ListedClient& client : directory.all()) {
     const auto found = client.server_id == 0 ? known.end() : known.find(client.server_id);
+    // The server had closed it already, though the client has not come to the end of what was read before.
+    const bool closed = client.server_id != 0 && found == known.end() && client.pinned_at < asked;
+    if (closed && !known.empty()) continue;
     clients.push_back({client.facts.id, line_of(client.facts, found == known.end() ? nullptr : &found->second, now)});
   }
   return clients;

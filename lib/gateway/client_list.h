@@ -31,7 +31,7 @@ class ClientLine {
 };
 
 /// A local client: what the server says of its connection (`server`, null without one) with the gateway's id and
-/// addresses, else what the gateway knows.
+/// addresses, else what the gateway knows. Output that waits at the gateway counts as the client's.
 ClientLine line_of(const ClientFacts& client, const ClientLine* server, base::TimePoint now);
 
 struct LocalClient {
@@ -40,10 +40,11 @@ struct LocalClient {
   ClientLine line;
 };
 
-/// All local clients by id, `server_list` being the text of the server's CLIENT LIST. Connections that are no client's
-/// are not among them: those that clients share, lanes, and what others have at the server (R7).
+/// All local clients by id, `server_list` being the text of the server's CLIENT LIST (empty: not known), asked for at
+/// `asked`. Connections that are no client's are not among them: those that clients share, lanes, and what others have
+/// at the server (R7). Nor are clients whose own connection the server has closed.
 std::vector<LocalClient> local_clients(const ClientDirectory& directory, std::string_view server_list,
-                                       base::TimePoint now);
+                                       base::TimePoint asked, base::TimePoint now);
 
 /// The filters of CLIENT LIST and CLIENT KILL, as Valkey 9.1 has them: each also with NOT- in front but SKIPME, MAXAGE
 /// and IDLE; of two with the same name the last counts, but for ID, which adds up.

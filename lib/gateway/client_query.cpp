@@ -35,6 +35,7 @@ ClientQuery::ClientQuery(Session& session, SlotTag tag, std::span<const std::str
       kills_(equals_upper(args[1], "KILL")) {}
 
 void ClientQuery::ask(Pin& pin) {
+  asked_ = base::Clock::steady().now();
   std::vector<std::string_view> words(args_.begin(), args_.end());
   if (words.size() > 2 && (lists_ || kills_)) {
     if (kills_ && words.size() == kOldKill) words.back() = "MAXAGE";
@@ -73,7 +74,7 @@ void ClientQuery::answer(const std::string& reply) {
     const ClientLine server(server_list);
     return tell(line_of(session->facts(), &server, now).text());
   }
-  std::vector<LocalClient> clients = local_clients(session->worker().directory, server_list, now);
+  std::vector<LocalClient> clients = local_clients(session->worker().directory, server_list, asked_, now);
   const std::vector<std::string_view> words(args_.begin(), args_.end());
   if (kills_ && words.size() == kOldKill) {
     std::erase_if(clients, [&](const LocalClient& one) { return one.line.get("addr") != words.back(); });

@@ -41,6 +41,7 @@ class ClientQuery final : public std::enable_shared_from_this<ClientQuery> {
   const bool kills_;
   std::string self_;
   std::string refusal_;
+  base::TimePoint asked_{};
   std::size_t count_ = 0;
   std::size_t ending_ = 0;
   bool ends_itself_ = false;

@@ -11,6 +11,9 @@ namespace keyferry::gateway {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
+// With less than this queued for the client the server is read on: what a slow one leaves is to lie there, where its
+// limits see it.
+constexpr std::size_t kMostAhead = 32 * 1024;
 // A longer command is not looked at piece by piece.
 constexpr std::size_t kMostChecked = 1024 * 1024;
 constexpr std::string_view kResetReply = "+RESET\r\n";
@@ -148,7 +151,7 @@ void RawPipe::finish_reset() {
 }
 
 void RawPipe::to_client() {
-  if (reading_ || !connection_ || session_.output_full()) return;
+  if (reading_ || !connection_ || session_.output_queued() >= kMostAhead) return;
   reading_ = true;
   connection_->read([self = shared_from_this(), this](std::error_code error, std::string_view bytes) {
     reading_ = false;

@@ -223,7 +223,7 @@ bool Session::may_go_on() const {
 }
 
 bool Session::output_full() const {
-  return output_.buffered() + slots_.buffered() >= kHighWater;
+  return output_queued() >= kHighWater;
 }
 
 /// One step of the parser. False: nothing more can be done now.
@@ -440,7 +440,9 @@ void Session::end_with_server(std::string_view reason) {
 
 void Session::account() {
   const std::uint64_t input = input_.capacity() > InputBuffer::kFirst ? input_.capacity() : 0;
-  const std::uint64_t now = output_.buffered() + slots_.buffered() + input;
+  const std::uint64_t output = output_queued();
+  const std::uint64_t now = output + input;
+  activity_->output.store(output, std::memory_order_relaxed);
   worker_.buffered += now - accounted_;
   accounted_ = now;
 }

@@ -95,6 +95,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool has_operations() const { return router_.has_operations(); }
   /// Replies of this client wait to be taken by it.
   bool has_undelivered() const { return !output_.empty(); }
+  /// Bytes that wait here for the client, without values that lie in the pool.
+  std::size_t output_queued() const { return output_.buffered() + slots_.buffered(); }
   /// No more should be queued for this client now; output_drained() tells when it may go on.
   bool output_full() const;
 

@@ -1,6 +1,7 @@
 """Commands whose state lives in their connection: transactions, blocking, subscriptions, databases, users (R13-R17, R21-R23, R27, R54)."""
 
 import os
+import re
 import socket
 import tempfile
 import threading
@@ -252,6 +253,29 @@ def test_a_large_argument_inside_a_transaction_goes_by_its_connection(clients):
     assert replies(one, 3) == [b"QUEUED", b"QUEUED", [b"OK", len(value)]]
     writer.join()
     assert one.call("GET", "big") == value
+
+
+def test_a_subscriber_that_takes_nothing_is_judged_by_the_server_and_then_on_no_list(clients, stack):
+    publisher, slow = clients(), clients()
+    slow.call("CLIENT", "SETNAME", "slow")
+    slow.send("SUBSCRIBE", "c")
+    slow.reply()
+
+    def waiting():  # None: it is not in the list
+        listed = re.search(r" name=slow .* omem=(\d+) ", publisher.call("CLIENT", "LIST").decode())
+        return listed and int(listed[1])
+
+    limit = stack.direct_info_client.config_get("client-output-buffer-limit")
+    stack.direct_info_client.config_set("client-output-buffer-limit", "pubsub 200000 0 0")
+    try:
+        seen = {waiting()}
+        while publisher.call("PUBLISH", "c", b"x" * 5000):
+            seen.add(waiting())
+    finally:
+        stack.direct_info_client.config_set("client-output-buffer-limit", limit["client-output-buffer-limit"])
+    assert waiting() is None
+    # What lies here and what lies at the server: little more than the server allows.
+    assert 100000 < max(seen - {None}) < 350000, seen
 
 
 def test_ids_of_clients_are_the_gateways_wherever_the_server_speaks_of_them(clients, stack):

@@ -41,13 +41,14 @@ class ClientIds : public testing::Test {
   std::vector<std::uint64_t> matching(std::vector<std::string_view> options, bool skip_me = false) const {
     const ClientFilter filter(options, skip_me);
     std::vector<std::uint64_t> ids;
-    for (const LocalClient& client : local_clients(directory, server_list, now)) {
+    for (const LocalClient& client : local_clients(directory, server_list, asked, now)) {
       if (filter.matches(client.line, "1")) ids.push_back(client.id);
     }
     return ids;
   }
 
   const base::TimePoint now = base::Clock::steady().now();
+  base::TimePoint asked = now;
   /// 7: the gateway's own, 8: somebody else's.
   const std::string server_list =
       "id=51 addr=a:1 laddr=b:2 name= age=0 idle=0 flags=P capa=r db=0 sub=1 cmd=subscribe user=default redir=-1 "
@@ -98,7 +99,7 @@ TEST_F(ClientIds, AreTheGatewaysInReplies) {
 }
 
 TEST_F(ClientIds, R7AListShowsLocalClientsByTheirOwnIdsAndAddressesAndNobodyElse) {
-  const std::vector<LocalClient> clients = local_clients(directory, server_list, now);
+  const std::vector<LocalClient> clients = local_clients(directory, server_list, now, now);
   ASSERT_EQ(clients.size(), 3U);
   EXPECT_THAT(clients[0].line.text(), HasSubstr("id=1 addr=127.0.0.1:7001 laddr=127.0.0.1:6380 name=client-1 age=10 "));
   EXPECT_EQ(clients[1].line.get("redir"), "1");
@@ -106,6 +107,24 @@ TEST_F(ClientIds, R7AListShowsLocalClientsByTheirOwnIdsAndAddressesAndNobodyElse
   EXPECT_THAT(clients[2].line.text(), HasSubstr("id=3 addr=/run/s:0 laddr=/run/s:0 fd=-1 name=client-3 age=30 idle= "
                                                 "flags=U capa= db=4 "));
   EXPECT_THAT(clients[2].line.text(), testing::EndsWith("\n"));
+}
+
+TEST_F(ClientIds, AClientWhoseConnectionTheServerHasClosedIsOnNoList) {
+  directory.pinned(3, 53);
+  EXPECT_THAT(matching({}), ElementsAre(1, 2, 3)) << "it became its own behind the question";
+  asked = base::Clock::steady().now() + std::chrono::seconds(1);
+  EXPECT_THAT(matching({}), ElementsAre(1, 2));
+  EXPECT_THAT(local_clients(directory, "", asked, now), testing::SizeIs(3)) << "the server's list is not known";
+}
+
+TEST_F(ClientIds, OutputThatWaitsAtTheGatewayIsTheClients) {
+  ClientFacts facts;
+  const auto activity = std::make_shared<ClientActivity>();
+  activity->output = 1000;
+  facts.activity = activity;
+  EXPECT_THAT(line_of(facts, nullptr, now).text(), HasSubstr(" omem=1000 tot-mem=1000 "));
+  const ClientLine server("id=51 idle=0 omem=20 tot-mem=300 cmd=get");
+  EXPECT_THAT(line_of(facts, &server, now).text(), HasSubstr(" omem=1020 tot-mem=1300 "));
 }
 
 TEST_F(ClientIds, FiltersMeanWhatTheyMeanAtTheServer) {
