@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
 
 #include <csignal>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include "daemon/config_log.h"
 #include "daemon/config_reference.h"
 #include "daemon/daemon.h"
+#include "daemon/descriptors.h"
 #include "daemon/options.h"
 
 int main(int argc, char** argv) {
@@ -36,6 +38,9 @@ int main(int argc, char** argv) {
       return 0;
     }
     keyferry::daemon::set_up_log(options.log, "keyferryd");
+    using keyferry::daemon::allow_descriptors, keyferry::daemon::descriptors_needed;
+    if (const std::string lack = allow_descriptors(descriptors_needed(options)); !lack.empty())
+      spdlog::warn("{}", lack);
     keyferry::daemon::Daemon daemon(options);
     daemon.run();
     return 0;

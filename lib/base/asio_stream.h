@@ -4,9 +4,11 @@
 
 #include <boost/asio.hpp>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -46,6 +48,13 @@ class AsioStream final : public Stream {
   void async_read(std::span<const MutableBytes> buffers, Handler handler) override {
     object_->async_read_some(BufferList<boost::asio::mutable_buffer>(buffers), completion(std::move(handler)));
   }
+  void async_read_late(Room room, Handler handler) override {
+    if constexpr (std::is_same_v<AsioObject, StreamSocket>) {
+      read_when_ready(object_, std::move(room), std::move(handler));
+    } else {
+      Stream::async_read_late(std::move(room), std::move(handler));
+    }
+  }
   void async_write(std::span<const ConstBytes> buffers, Handler handler) override {
     object_->async_write_some(BufferList<boost::asio::const_buffer>(buffers), completion(std::move(handler)));
   }
@@ -72,6 +81,21 @@ class AsioStream final : public Stream {
   }
 
  private:
+  static void read_when_ready(std::shared_ptr<AsioObject> object, Room room, Handler handler) {
+    AsioObject& socket = *object;
+    auto ready = [object = std::move(object), room = std::move(room),
+                  handler = std::move(handler)](const boost::system::error_code& error) mutable {
+      if (error) return handler(std::error_code(error), 0);
+      const MutableBytes memory = room();
+      const ssize_t got = ::recv(object->native_handle(), memory.data(), memory.size(), MSG_DONTWAIT);
+      if (got > 0) return handler({}, static_cast<std::size_t>(got));
+      if (got == 0) return handler(std::error_code(boost::system::error_code(boost::asio::error::eof)), 0);
+      const int failure = errno;
+      if (failure != EAGAIN && failure != EINTR) return handler({failure, std::system_category()}, 0);
+      read_when_ready(std::move(object), std::move(room), std::move(handler));
+    };
+    socket.async_wait(AsioObject::wait_read, std::move(ready));
+  }
   auto completion(Handler handler) {
     return [object = object_, handler = std::move(handler)](const boost::system::error_code& error,
                                                             std::size_t count) mutable {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -28,6 +29,14 @@ class Stream {
   virtual ~Stream() = default;
   /// Reads at least one byte into the buffers, in order.
   virtual void async_read(std::span<const MutableBytes> buffers, Handler handler) = 0;
+  /// Gives memory to read into, at least one byte.
+  using Room = UniqueFunction<MutableBytes()>;
+  /// As async_read, for a peer that may be silent for long: a stream that can wait without memory (a plain socket) asks
+  /// for `room` when there is something to read, right before the handler, the others at once.
+  virtual void async_read_late(Room room, Handler handler) {
+    const std::array<MutableBytes, 1> buffer{room()};
+    async_read(buffer, std::move(handler));
+  }
   /// Writes at least one byte, not necessarily all.
   virtual void async_write(std::span<const ConstBytes> buffers, Handler handler) = 0;
   /// The same for much at once: where the stream is a plain socket, the copying is `copier`'s, a piece at a time.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "resp/writer.h"
 
@@ -57,7 +58,17 @@ void Gateway::place(base::Fd socket, ClientOrigin origin, const TlsServer* tls) 
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
   origin.id = next_id_++;
-  (*least)->adopt(std::move(socket), std::move(origin), tls);
+  (*least)->adopt({std::move(socket), std::move(origin), tls});
+  hand_over_later();
+}
+
+/// All that a turn of the listeners' loop accepts goes to a worker at once (R41).
+void Gateway::hand_over_later() {
+  if (std::exchange(handing_over_, true)) return;
+  workers_.front()->loop().post([this] {
+    handing_over_ = false;
+    for (const auto& worker : workers_) worker->hand_over();
+  });
 }
 
 void Gateway::turn_away(base::Fd socket, std::string_view reason, std::string_view text, const TlsServer* tls) {
@@ -100,6 +111,8 @@ std::size_t Gateway::clients() const {
 void Gateway::drain(base::Duration limit, base::Executor& back, base::Task done) {
   workers_.front()->loop().post([this, limit, &back, done = std::move(done)]() mutable {
     for (auto& listener : listeners_) listener->close();
+    // Before the workers are told to end.
+    for (const auto& worker : workers_) worker->hand_over();
     // The last worker to be empty reports. `back` runs one task at a time, so the count needs no atomic.
     auto left = std::make_shared<std::size_t>(workers_.size());
     auto report = std::make_shared<base::Task>(std::move(done));

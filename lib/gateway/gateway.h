@@ -33,6 +33,7 @@ class Gateway {
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
  private:
+  void hand_over_later();
   void place(base::Fd socket, ClientOrigin origin, const TlsServer* tls);
   void turn_away(base::Fd socket, std::string_view reason, std::string_view text, const TlsServer* tls);
 
@@ -43,6 +44,8 @@ class Gateway {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<TlsServer>> tls_servers_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  /// hand_over_later() has been called, and the end of that turn of the loop has not come.
+  bool handing_over_ = false;
   /// Only the first worker's thread counts.
   std::uint64_t next_id_ = 1;
 };

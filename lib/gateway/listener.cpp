@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 namespace keyferry::gateway {
@@ -22,6 +23,7 @@ constexpr int kBacklog = 4096;
 // Accepted in one go before other work of the loop has its turn (R41).
 constexpr int kAcceptsPerTurn = 64;
 constexpr base::Duration kRetry = std::chrono::milliseconds(100);
+constexpr base::Duration kSayAgain = std::chrono::seconds(10);
 
 std::runtime_error failure(const std::string& where, const std::string& step, int error) {
   return std::runtime_error(
@@ -108,8 +110,7 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
         break;
       } else if (errno != EINTR && errno != ECONNABORTED) {
         // Out of descriptors or memory: the connection stays in the backlog until there are some again.
-        spdlog::error("accept: {}; clients wait (raise LimitNOFILE or limits.clients fits no more)",
-                      std::strerror(errno));
+        say_why_they_wait(errno);
         retry.start(kRetry, [self = shared_from_this()] { self->wait(); });
         return;
       }
@@ -117,10 +118,20 @@ struct Listener::Impl : std::enable_shared_from_this<Impl> {
     wait();
   }
 
+  /// Now and then, not at each try.
+  void say_why_they_wait(int error) {
+    const base::TimePoint now = base::Clock::steady().now();
+    if (said && now - *said < kSayAgain) return;
+    said = now;
+    spdlog::error("clients wait to be accepted: {}. Fix: raise LimitNOFILE, or lower limits.clients so that it fits",
+                  std::strerror(error));
+  }
+
   ListenOptions options;
   base::UniqueFunction<void(base::Fd, std::string_view)> accepted;
   asio::posix::stream_descriptor descriptor;
   base::Timer retry;
+  std::optional<base::TimePoint> said;
 };
 
 Listener::Listener(base::Loop& loop, const ListenOptions& options,

@@ -93,6 +93,10 @@ void OutputQueue::written(std::size_t bytes) {
   }
 }
 
+void OutputQueue::fit() {
+  if (items_.empty()) std::vector<base::ConstBytes>().swap(spans_);
+}
+
 void OutputQueue::clear() {
   items_.clear();
   written_ = appended_;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +45,8 @@ class OutputQueue {
   void on_value_written(base::UniqueFunction<void(base::Duration)> observer) { observer_ = std::move(observer); }
   /// Drops everything; only when no write is under way.
   void clear();
+  /// Keeps no memory that is not in use; as clear().
+  void fit();
 
  private:
   struct Text {
@@ -60,7 +62,8 @@ class OutputQueue {
 
   void gather_value(const transfer::CheckedValue& value, std::size_t skip, std::size_t most_spans);
 
-  std::deque<Item> items_;
+  /// No memory while it is empty, as most are most of the time.
+  std::list<Item> items_;
   /// Bytes of the first item that were written already.
   std::size_t front_written_ = 0;
   std::size_t buffered_ = 0;

@@ -1,8 +1,19 @@
 #include "gateway/reply_slots.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace keyferry::gateway {
+
+namespace {
+
+// Twice as many whenever they are not enough: a client that waits for each reply has one, a pipeline up to hundreds.
+constexpr std::size_t kFirstSlots = 4;
+// More are given back as soon as they are free, so that pipelines of many clients, one after the other, use the same
+// memory.
+constexpr std::size_t kKeptSlots = 16;
+
+}  // namespace
 
 std::string_view name_of(CommandClass command_class) {
   switch (command_class) {
@@ -26,6 +37,7 @@ std::string_view name_of(CommandClass command_class) {
 
 SlotTag ReplySlots::open(CommandClass command_class, base::TimePoint now, Mark writes, const CommandRow* row) {
   marks_.touch(writes);
+  if (slots_.full()) slots_.set_capacity(std::max(kFirstSlots, 2 * slots_.capacity()));
   slots_.push_back(Slot{.reply = {.command_class = command_class, .row = row, .opened = now},
                         .writes = writes,
                         .bytes = {},
@@ -88,7 +100,10 @@ void ReplySlots::drain() {
       buffered_ -= pushes_.size();
       output_.append(std::exchange(pushes_, {}));
     }
-    if (slots_.empty()) return;
+    if (slots_.empty()) {
+      if (slots_.capacity() > kKeptSlots) slots_.set_capacity(0);
+      return;
+    }
     // The next one is the oldest now: what it has gathered may leave, finished or not.
     Slot& next = slots_.front();
     if (!next.bytes.empty()) {
@@ -103,6 +118,12 @@ void ReplySlots::drain() {
       output_.append_value(std::exchange(next.value, nullptr));
     }
   }
+}
+
+void ReplySlots::fit() {
+  if (!slots_.empty()) return;
+  slots_.set_capacity(0);
+  pushes_.shrink_to_fit();
 }
 
 std::optional<base::TimePoint> ReplySlots::oldest() const {

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <boost/circular_buffer.hpp>
+
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -93,6 +94,8 @@ class ReplySlots {
   }
   base::TimePoint opened(SlotTag tag) const { return slots_[tag - first_].reply.opened; }
   void clear();
+  /// Keeps no memory that is not in use.
+  void fit();
 
  private:
   struct Slot {
@@ -110,7 +113,8 @@ class ReplySlots {
   transfer::WriteMarks& marks_;
   base::UniqueFunction<void(const Reply&)> observer_;
   std::string pushes_;
-  std::deque<Slot> slots_;
+  /// Unlike a deque it has no memory until it is used, and gives it back when it is told to.
+  boost::circular_buffer<Slot> slots_;
   SlotTag first_ = 0;
   std::size_t buffered_ = 0;
   std::size_t values_ = 0;

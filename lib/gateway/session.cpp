@@ -29,6 +29,10 @@ constexpr std::size_t kCopierBytes = 8 * base::kMiB;
 constexpr std::size_t kReadWhole = base::kMiB;
 // What a client may send ahead while its earlier commands are carried out.
 constexpr std::size_t kReadAhead = 64 * base::kKiB;
+// So much of a command that is not complete is moved to memory of its own at once.
+constexpr std::size_t kSmallRest = 2 * base::kKiB;
+// A client that has sent no whole command for so long keeps no memory for the next one.
+constexpr base::Duration kSettled = std::chrono::seconds(1);
 // Less than this within limits.stall is no progress.
 constexpr std::uint64_t kStallBytes = 64 * base::kKiB;
 
@@ -47,8 +51,8 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
     : worker_(worker),
       stream_(std::move(stream)),
       origin_(origin),
-      bytes_in_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", origin.transport})),
-      bytes_out_(worker.metrics.shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", origin.transport})),
+      bytes_(worker.metrics.client_bytes(origin.transport)),
+      input_(worker.spare_input),
       parser_(request_limits(worker.options)),
       slots_(output_, worker.engine.writes()),
       router_(*this, origin.dedicated),
@@ -145,17 +149,29 @@ void Session::read_more() {
   if (!may_go_on() || input_.size() >= kReadAhead) {
     if (input_.full() || output_full()) return;
   }
-  const std::array<base::MutableBytes, 1> room{input_.room()};
-  if (room[0].empty()) return;
-  start_read(room, [this](std::size_t bytes) {
-    input_.received(bytes);
-    if (input_waiter_) {
-      base::Task waiter = std::move(input_waiter_);
-      waiter();
-    } else {
-      process();
-    }
-  });
+  input_.compact();
+  if (input_.full()) return;
+  reading_ = true;
+  stream_->async_read_late([this] { return room_to_read(); },
+                           [self = shared_from_this()](std::error_code error, std::size_t bytes) {
+                             self->input_lent_ = false;
+                             if (!self->has_read(error, bytes)) return;
+                             self->input_.received(bytes);
+                             self->needs_more_ = false;  // before it was looked at nobody knows
+                             if (self->input_waiter_) {
+                               base::Task waiter = std::move(self->input_waiter_);
+                               waiter();
+                             } else {
+                               self->process();
+                             }
+                           });
+}
+
+/// For the read of the session's own. What lies in the input stays where it is while an operation may be writing it.
+base::MutableBytes Session::room_to_read() {
+  if (input_owner_ == nullptr) input_.grow(InputBuffer::kFirst);
+  input_lent_ = true;
+  return input_.tail();
 }
 
 void Session::start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data) {
@@ -164,20 +180,25 @@ void Session::start_read(std::span<const base::MutableBytes> buffers, base::Uniq
   reading_ = true;
   stream_->async_read(buffers, [self = shared_from_this(), on_data = std::move(on_data)](std::error_code error,
                                                                                          std::size_t bytes) mutable {
-    self->reading_ = false;
-    if (self->closed_) return;
-    if (error) {
-      if (base::is_end_of_stream(error)) {
-        self->on_end_of_input();
-      } else {
-        self->close("read: " + error.message());
-      }
-      return;
-    }
-    self->bytes_in_.add(bytes);
-    self->moved_ += bytes;
-    on_data(bytes);
+    if (self->has_read(error, bytes)) on_data(bytes);
   });
+}
+
+/// A read has ended. False: it brought nothing, and what follows from that is done.
+bool Session::has_read(std::error_code error, std::size_t bytes) {
+  reading_ = false;
+  if (closed_) return false;
+  if (!error) {
+    bytes_.in.add(bytes);
+    moved_ += bytes;
+    return true;
+  }
+  if (base::is_end_of_stream(error)) {
+    on_end_of_input();
+  } else {
+    close("read: " + error.message());
+  }
+  return false;
 }
 
 void Session::on_end_of_input() {
@@ -204,8 +225,13 @@ void Session::process() {
   }
   processing_ = false;
   if (closed_ || input_owner_ != nullptr) return;
-  if (!reading_) {
-    input_.shrink(4 * InputBuffer::kFirst);
+  if (!input_lent_) {
+    // The beginning of a command waits by itself, so that the others may have the buffer that it was read into.
+    if (needs_more_ && input_.size() != 0 && input_.size() <= kSmallRest) {
+      input_.fit();
+    } else {
+      input_.release();
+    }
     account();
   }
   read_more();
@@ -484,7 +510,7 @@ void Session::on_written(std::error_code error, std::size_t bytes) {
     return;
   }
   if (error) return close("write: " + error.message());
-  bytes_out_.add(bytes);
+  bytes_.out.add(bytes);
   activity_->bytes_out.fetch_add(bytes, std::memory_order_relaxed);
   moved_ += bytes;
   output_.written(bytes);
@@ -515,6 +541,7 @@ void Session::close(std::string_view reason) {
   input_waiter_.reset();
   router_.client_gone();
   worker_.directory.remove(client_.id);
+  worker_.client_left(client_.id);
 }
 
 void Session::tick(base::TimePoint now) {
@@ -542,8 +569,20 @@ void Session::tick(base::TimePoint now) {
   if (idle_limit != base::Duration{} && idle() && input_owner_ == nullptr && now - last_active_ >= idle_limit)
     close("idle longer than limits.client_idle");
   router_.refresh_login();
+  settle(now);
   // What waits for the worker's budget (limits.total_buffer) is woken by nothing of its own.
   process();
+}
+
+/// Of a client that has been idle for a second and may be for hours, nothing is kept that its last burst has needed.
+void Session::settle(base::TimePoint now) {
+  if (slots_.open_count() != 0 || input_owner_ != nullptr || writing_ || now - last_active_ < kSettled) return;
+  output_.fit();
+  slots_.fit();
+  parser_.fit();
+  // What waits there to begin may give the input to an operation, which needs the room that there is.
+  if (!input_lent_ && (input_.size() == 0 || needs_more_)) input_.fit();
+  account();
 }
 
 }  // namespace keyferry::gateway

@@ -179,7 +179,10 @@ class Session final : public std::enable_shared_from_this<Session> {
   void kill();
   void was_active();
   void read_more();
+  base::MutableBytes room_to_read();
+  void settle(base::TimePoint now);
   void start_read(std::span<const base::MutableBytes> buffers, base::UniqueFunction<void(std::size_t)> on_data);
+  bool has_read(std::error_code error, std::size_t bytes);
   void on_end_of_input();
   void close_if_over();
   void schedule_flush();
@@ -196,8 +199,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   const std::shared_ptr<ClientActivity> activity_ = std::make_shared<ClientActivity>();
   bool must_log_in_ = false;
   const base::TimePoint since_ = base::Clock::steady().now();
-  telemetry::Counter& bytes_in_;
-  telemetry::Counter& bytes_out_;
+  const WorkerMetrics::ClientBytes bytes_;
 
   InputBuffer input_;
   resp::RequestParser parser_;
@@ -216,6 +218,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   Router router_;
 
   bool reading_ = false;
+  /// A read under way has been given memory of input_.
+  bool input_lent_ = false;
   /// Runs when the session's own read, under way when an operation took the input, has brought something.
   base::Task input_waiter_;
   bool writing_ = false;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 
 #include "base/clock.h"
 #include "gateway/reply_slots.h"
@@ -32,7 +32,8 @@ class SlowWatch {
 
   SlowLog& log_;
   const std::uint64_t client_;
-  std::deque<Followed> followed_;
+  /// No memory while it is empty.
+  std::list<Followed> followed_;
 };
 
 }  // namespace keyferry::gateway

@@ -1,11 +1,15 @@
 #include "gateway/worker.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "base/stream.h"
 #include "resp/decode.h"
@@ -23,6 +27,29 @@ constexpr base::Duration kStartTick = std::chrono::milliseconds(50);
 constexpr base::Duration kDrainTick = std::chrono::milliseconds(20);
 // Each is held for one short command.
 constexpr std::size_t kControlConnections = 4;
+
+// A worker has little to do that ends fewer commands than this within a tick, and from and to which fewer clients go.
+constexpr std::uint64_t kLittle = 100;
+// All have had little to do for so long.
+constexpr base::Duration kRest = std::chrono::seconds(2);
+
+// malloc is the whole process's, and so is this: when a worker had something to do last, and when memory was given
+// back.
+std::atomic<base::TimePoint> last_busy{base::TimePoint{}};
+std::atomic<base::TimePoint> given_back{base::TimePoint{}};
+
+/// What bursts have left in malloc goes back to the kernel when the gateway rests: once, by one of the workers, as it
+/// takes milliseconds in which others might wait for memory. Called at each tick of a worker; `done` is a number that
+/// changes by what it has done.
+void give_memory_back(std::uint64_t done, base::TimePoint now) {
+  thread_local std::uint64_t before = 0;
+  const std::uint64_t was = std::exchange(before, done);
+  if (std::max(was, done) - std::min(was, done) >= kLittle) return last_busy.store(now);
+  const base::TimePoint busy = last_busy.load();
+  base::TimePoint given = given_back.load();
+  if (busy <= given || now - busy < kRest) return;
+  if (given_back.compare_exchange_strong(given, now)) ::malloc_trim(0);
+}
 
 upstream::ConnectOptions for_one_client(upstream::ConnectOptions connect) {
   connect.announce = false;
@@ -79,6 +106,15 @@ void WorkerMetrics::carry_by(std::string_view transport) {
     const std::string_view label = command_class == CommandClass::kLocal ? std::string_view("none") : transport;
     commands[i] = &shard.counter(telemetry::Metric::kCommandsTotal, {name_of(command_class), label});
   }
+}
+
+WorkerMetrics::ClientBytes WorkerMetrics::client_bytes(std::string_view transport) {
+  for (const ClientBytes& known : clients_by) {
+    if (known.transport == transport) return known;
+  }
+  return clients_by.emplace_back(
+      ClientBytes{transport, shard.counter(telemetry::Metric::kBytesTotal, {"in", "client", transport}),
+                  shard.counter(telemetry::Metric::kBytesTotal, {"out", "client", transport})});
 }
 
 void WorkerMetrics::count_fallback(std::string_view reason) {
@@ -248,6 +284,15 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_) {
   context_.configured_login = connect_.credentials || !connect_.password.empty();
+  context_.client_left = [this](std::uint64_t id) {
+    loop_.post([this, id] {
+      const auto found = sessions_.find(id);
+      // One for which something is under way still is left to sweep().
+      if (found == sessions_.end() || !found->second->finished()) return;
+      drop(found);
+      metrics_.clients.set(static_cast<double>(sessions_.size()));
+    });
+  };
   loop_.post([this] { start(); });
   thread_ = std::thread([this] {
     stay_on(cpus_of(options_, index_));
@@ -268,22 +313,33 @@ void Worker::start() {
   tick();
 }
 
-void Worker::adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls) {
+void Worker::adopt(Arrival arrival) {
   clients_.fetch_add(1, std::memory_order_relaxed);
-  origin.local_address = base::local_address(socket);
-  loop_.post([this, socket = std::move(socket), origin = std::move(origin), tls]() mutable {
-    if (tls != nullptr) {
-      tls->accept(loop_, std::move(socket), [this, origin](base::Result<std::unique_ptr<base::Stream>> stream) {
-        begin(std::move(stream), origin);
-      });
-      return;
-    }
-    try {
-      begin(base::adopt_socket(loop_, std::move(socket)), origin);
-    } catch (const std::runtime_error& error) {
-      begin(base::Error{error.what()}, origin);
-    }
+  arrivals_.push_back(std::move(arrival));
+}
+
+void Worker::hand_over() {
+  if (arrivals_.empty()) return;
+  loop_.post([this, arrivals = std::exchange(arrivals_, {})]() mutable {
+    for (Arrival& arrival : arrivals) take(std::move(arrival));
   });
+}
+
+void Worker::take(Arrival arrival) {
+  ClientOrigin& origin = arrival.origin;
+  origin.local_address = base::local_address(arrival.socket);
+  if (arrival.tls != nullptr) {
+    arrival.tls->accept(loop_, std::move(arrival.socket),
+                        [this, origin = std::move(origin)](base::Result<std::unique_ptr<base::Stream>> stream) {
+                          begin(std::move(stream), origin);
+                        });
+    return;
+  }
+  try {
+    begin(base::adopt_socket(loop_, std::move(arrival.socket)), origin);
+  } catch (const std::runtime_error& error) {
+    begin(base::Error{error.what()}, origin);
+  }
 }
 
 void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin) {
@@ -306,6 +362,9 @@ void Worker::tick() {
   channels_.tick(now);
   sweep(now);
   show_connections();
+  std::uint64_t done = sessions_.size();
+  for (const telemetry::Counter* commands : metrics_.commands) done += commands->value();
+  give_memory_back(done, now);
   channels_.trim(now);
   for (upstream::LendingPool* pool : {&bulk_, &pinned_short_, &pinned_long_, &control_}) pool->trim(now);
   if (drained_ && sessions_.empty()) {
@@ -344,15 +403,15 @@ void Worker::sweep(base::TimePoint now) {
     session.tick(now);
     if (drain_back_ != nullptr && (session.idle() || now >= drain_until_)) session.close("the gateway stops");
     if (const auto began = session.oldest_request()) oldest = std::max(oldest, now - *began);
-    if (session.finished()) {
-      it = sessions_.erase(it);
-      clients_.fetch_sub(1, std::memory_order_relaxed);
-    } else {
-      ++it;
-    }
+    it = session.finished() ? drop(it) : std::next(it);
   }
   metrics_.clients.set(static_cast<double>(sessions_.size()));
   metrics_.oldest_request.set(base::seconds(oldest));
+}
+
+Worker::Sessions::iterator Worker::drop(Sessions::iterator session) {
+  clients_.fetch_sub(1, std::memory_order_relaxed);
+  return sessions_.erase(session);
 }
 
 void Worker::drain(base::Duration limit, base::Executor& back, base::Task done) {

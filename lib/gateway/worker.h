@@ -41,9 +41,10 @@ struct WorkerOptions {
 };
 
 /// One thread with its sessions, its channels and its bulk connections, and one that copies large values into sockets
-/// for it (base::CopiedWrite). Both start with the object and end in stop(). adopt(), drain() and stop() may be called
-/// from any thread (they post). clients() is an atomic that listener and worker count and the listener reads to choose
-/// the least loaded; reaches_server() one that the worker writes each second and the admin thread reads.
+/// for it (base::CopiedWrite). Both start with the object and end in stop(). drain() and stop() may be called
+/// from any thread (they post), adopt() and hand_over() from the listeners'. clients() is an atomic that listener and
+/// worker count and the listener reads to choose the least loaded; reaches_server() one that the worker writes each
+/// second and the admin thread reads.
 class Worker {
  public:
   Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics);
@@ -51,9 +52,15 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// A connected client. With `tls`, which outlives the
-  /// worker's thread, it has to shake hands first.
-  void adopt(base::Fd socket, ClientOrigin origin, const TlsServer* tls);
+  /// A connected client. With `tls`, which outlives the worker's thread, it has to shake hands first.
+  struct Arrival {
+    base::Fd socket;
+    ClientOrigin origin;
+    const TlsServer* tls;
+  };
+  /// Counted from now on; it is served from the next hand_over() on, so that many clients wake the worker once.
+  void adopt(Arrival arrival);
+  void hand_over();
   /// Closes clients as they become idle, all of them after `limit`; `done` is posted to `back` when none is left.
   void drain(base::Duration limit, base::Executor& back, base::Task done);
   /// Gives what it is doing to `done`, which is posted to `back`.
@@ -71,10 +78,13 @@ class Worker {
   class LoginProbe;
 
   void start();
+  void take(Arrival arrival);
   void begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin);
   void tick();
   void show_connections();
   void sweep(base::TimePoint now);
+  using Sessions = std::unordered_map<std::uint64_t, std::shared_ptr<Session>>;
+  Sessions::iterator drop(Sessions::iterator session);
   WorkerReport look() const;
 
   const std::size_t index_;
@@ -93,7 +103,9 @@ class Worker {
   std::unique_ptr<ServerProbe> probe_;
   std::shared_ptr<LoginProbe> login_probe_;
   base::Timer timer_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  Sessions sessions_;
+  /// The listeners' thread's alone.
+  std::vector<Arrival> arrivals_;
   std::atomic<std::size_t> clients_{0};
   std::atomic<bool> reaches_server_{false};
 

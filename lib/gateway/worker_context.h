@@ -7,8 +7,10 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/unique_function.h"
 #include "gateway/client_directory.h"
 #include "gateway/errands.h"
+#include "gateway/input_buffer.h"
 #include "gateway/length_table.h"
 #include "gateway/offload_state.h"
 #include "gateway/reply_slots.h"
@@ -49,6 +51,13 @@ struct WorkerMetrics {
 
   /// What carries ordinary commands from now on: the label of commands_total.
   void carry_by(std::string_view transport);
+  /// Bytes between here and the clients that come by this transport ("tcp", "tls", "unix").
+  struct ClientBytes {
+    std::string_view transport;
+    telemetry::Counter& in;
+    telemetry::Counter& out;
+  };
+  ClientBytes client_bytes(std::string_view transport);
   /// Counted rarely, so looked up when needed.
   void count_fallback(std::string_view reason);
   void count_transfer(std::string_view op, std::string_view outcome, std::uint64_t bytes);
@@ -73,6 +82,8 @@ struct WorkerMetrics {
   Connections open, connecting;
   Connections bulk, pinned, pinned_idle;
   std::string carried_by;
+  /// Those that have come so far.
+  std::vector<ClientBytes> clients_by;
   telemetry::Histogram& deliver_get;
   telemetry::Histogram& receive_set;
 };
@@ -109,6 +120,10 @@ struct WorkerContext {
   bool configured_login = false;
   /// The server wants a password of whoever connects, and none is configured: clients that come now must log in.
   bool login_needed = false;
+  /// A client is gone: it is dropped as soon as nothing is under way for it. Never inside the call.
+  base::UniqueFunction<void(std::uint64_t id)> client_left{};
+  /// Of its clients' input buffers.
+  InputBuffer::Spare spare_input{};
   /// Bytes queued for all clients of this worker (limits.total_buffer).
   std::uint64_t buffered = 0;
   /// Of large values that went by last.

@@ -316,9 +316,17 @@ void RequestParser::next() {
   arguments_.clear();
   views_.clear();
   inline_text_.clear();
-  if (arguments_.capacity() > kKeptArguments) std::vector<ArgumentRange>().swap(arguments_);
-  if (views_.capacity() > kKeptArguments) std::vector<std::string_view>().swap(views_);
-  if (inline_text_.capacity() > kKeptText) std::string().swap(inline_text_);
+  keep_at_most(kKeptArguments, kKeptText);
+}
+
+void RequestParser::keep_at_most(size_t arguments, size_t text) {
+  if (arguments_.capacity() > arguments) std::vector<ArgumentRange>().swap(arguments_);
+  if (views_.capacity() > arguments) std::vector<std::string_view>().swap(views_);
+  if (inline_text_.capacity() > text) std::string().swap(inline_text_);
+}
+
+void RequestParser::fit() {
+  if (state_ == State::kStart && position_ == 0) keep_at_most(0, 0);
 }
 
 }  // namespace keyferry::resp

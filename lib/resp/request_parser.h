@@ -102,6 +102,9 @@ class RequestParser {
   /// first.
   void next();
 
+  /// Gives back what the longest command so far has needed; between two commands, when none may come for long.
+  void fit();
+
   /// Valkey's text without "-ERR ", e.g. "Protocol error: invalid bulk length". Empty without an error.
   std::string_view error() const { return error_; }
 
@@ -134,6 +137,7 @@ class RequestParser {
   void stream_length(std::string_view chunk, size_t& at);
   void end_streamed_body();
   void start_line(size_t at);
+  void keep_at_most(size_t arguments, size_t text);
 
   RequestLimits limits_;
   State state_ = State::kStart;

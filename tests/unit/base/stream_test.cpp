@@ -8,6 +8,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -47,6 +48,70 @@ TEST_F(StreamTest, ReadsIntoSeveralPlacesInOrder) {
   loop.run("test");
   EXPECT_EQ(count, 6U);
   EXPECT_EQ(first + second, "abcdef.......");
+}
+
+TEST_F(StreamTest, ALateReadAsksForMemoryWhenThereIsSomethingToRead) {
+  std::string memory(10, '.');
+  bool asked = false;
+  ours->async_read_late(
+      [&] {
+        asked = true;
+        return MutableBytes(reinterpret_cast<std::byte*>(memory.data()), memory.size());
+      },
+      [&](std::error_code error, std::size_t bytes) {
+        EXPECT_FALSE(error);
+        EXPECT_EQ(bytes, 3U);
+        loop.stop();
+      });
+  // Runs after the loop has looked for events at least once.
+  Timer timer(loop);
+  timer.start(std::chrono::milliseconds(1), [&] {
+    EXPECT_FALSE(asked);
+    ASSERT_EQ(::write(peer.get(), "abc", 3), 3);
+  });
+  loop.run("test");
+  EXPECT_EQ(memory, "abc.......");
+}
+
+TEST_F(StreamTest, ALateReadFindsWhatCameBeforeIt) {
+  ASSERT_EQ(::write(peer.get(), "abcdef", 6), 6);
+  std::string got;
+  std::array<std::byte, 4> memory{};
+  std::function<void()> again = [&] {
+    ours->async_read_late([&] { return MutableBytes(memory); },
+                          [&](std::error_code error, std::size_t bytes) {
+                            EXPECT_FALSE(error);
+                            got.append(reinterpret_cast<const char*>(memory.data()), bytes);
+                            got.size() == 6 ? loop.stop() : again();
+                          });
+  };
+  again();
+  loop.run("test");
+  EXPECT_EQ(got, "abcdef");
+}
+
+TEST_F(StreamTest, ALateReadTellsAnOrderlyEndAndIsEndedByClose) {
+  std::byte byte{};
+  int ended = 0;
+  ours->async_read_late([&] { return MutableBytes(&byte, 1); },
+                        [&](std::error_code error, std::size_t) {
+                          EXPECT_TRUE(is_end_of_stream(error));
+                          ++ended;
+                          ours->async_read_late(
+                              [&] {
+                                ADD_FAILURE() << "closed";
+                                return MutableBytes(&byte, 1);
+                              },
+                              [&](std::error_code closed, std::size_t) {
+                                EXPECT_EQ(closed, std::errc::operation_canceled);
+                                ++ended;
+                                loop.stop();
+                              });
+                          ours.reset();
+                        });
+  peer.reset();
+  loop.run("test");
+  EXPECT_EQ(ended, 2);
 }
 
 TEST_F(StreamTest, WritesFromSeveralPlacesInOrder) {

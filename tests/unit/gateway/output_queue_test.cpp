@@ -111,6 +111,15 @@ TEST_F(OutputQueueTest, WhatIsLentToAWriteDoesNotMoveWhenMoreComes) {
   EXPECT_EQ(base::as_text(lent), "lent");
 }
 
+TEST_F(OutputQueueTest, FittingDropsNothing) {
+  output.append("abc");
+  output.fit();
+  EXPECT_EQ(take(100), "abc");
+  output.fit();
+  output.append("def");
+  EXPECT_EQ(take(100), "def");
+}
+
 TEST_F(OutputQueueTest, ClearingGivesTheLeasesBack) {
   std::vector<std::string> parts{"abc"};
   output.append_value(value(parts));

@@ -98,6 +98,24 @@ TEST_F(ReplySlotsTest, AWriteIsToldBeforeItIsSentAndBeforeItsReplyCanBeSeen) {
   EXPECT_NE(marks.state("fixed:key"), again) << "its client goes away";
 }
 
+TEST_F(ReplySlotsTest, FittingKeepsOpenRepliesAndThoseThatComeAfterIt) {
+  std::string expected;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<SlotTag> tags;
+    for (int i = 0; i < 300; ++i) tags.push_back(open());
+    slots.fit();
+    EXPECT_EQ(slots.open_count(), 300U);
+    for (auto tag = tags.rbegin(); tag != tags.rend(); ++tag) {
+      slots.append(*tag, std::to_string(*tag) + ".");
+      slots.finish(*tag);
+    }
+    for (const SlotTag tag : tags) expected += std::to_string(tag) + ".";
+    slots.fit();
+    EXPECT_EQ(slots.open_count(), 0U);
+  }
+  EXPECT_EQ(drain(output), expected);
+}
+
 TEST_F(ReplySlotsTest, TheOldestOpenCommandTellsItsAge) {
   EXPECT_FALSE(slots.oldest().has_value());
   const auto early = base::TimePoint(std::chrono::seconds(1));

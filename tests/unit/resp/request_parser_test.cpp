@@ -311,6 +311,23 @@ TEST(RequestParser, R135ValuesAroundEveryPowerOfTwoPassInEveryMode) {
   }
 }
 
+TEST(RequestParser, FittingLosesNothingOfACommand) {
+  RequestParser parser;
+  const std::string input = "*3\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n";
+  for (int round = 0; round < 2; ++round) {
+    for (size_t size = 1; size < input.size(); ++size) {
+      EXPECT_EQ(parser.parse(std::string_view(input).substr(0, size)), Event::kNeedMore);
+      parser.fit();
+    }
+    ASSERT_EQ(parser.parse(input), Event::kCommand);
+    parser.fit();
+    EXPECT_EQ(parser.args(input).size(), 3U);
+    EXPECT_EQ(parser.args(input)[2], "b");
+    parser.next();
+    parser.fit();
+  }
+}
+
 TEST(RequestParser, ManyArgumentsAreNotReservedFromTheirCountAlone) {
   RequestParser parser;
   EXPECT_EQ(parser.parse("*1048576\r\n"), Event::kNeedMore);
