@@ -30,15 +30,16 @@ constexpr std::size_t kControlConnections = 4;
 
 // A worker has little to do that ends fewer commands than this within a tick, and from and to which fewer clients go.
 constexpr std::uint64_t kLittle = 100;
-// All have had little to do for so long.
+// All have had little to do for so long, and once more when what stood idle behind them is closed too (LendingPool).
 constexpr base::Duration kRest = std::chrono::seconds(2);
+constexpr base::Duration kLongRest = std::chrono::seconds(15);
 
 // malloc is the whole process's, and so is this: when a worker had something to do last, and when memory was given
 // back.
 std::atomic<base::TimePoint> last_busy{base::TimePoint{}};
 std::atomic<base::TimePoint> given_back{base::TimePoint{}};
 
-/// What bursts have left in malloc goes back to the kernel when the gateway rests: once, by one of the workers, as it
+/// What bursts have left in malloc goes back to the kernel when the gateway rests: twice, by one of the workers, as it
 /// takes milliseconds in which others might wait for memory. Called at each tick of a worker; `done` is a number that
 /// changes by what it has done.
 void give_memory_back(std::uint64_t done, base::TimePoint now) {
@@ -47,7 +48,9 @@ void give_memory_back(std::uint64_t done, base::TimePoint now) {
   if (std::max(was, done) - std::min(was, done) >= kLittle) return last_busy.store(now);
   const base::TimePoint busy = last_busy.load();
   base::TimePoint given = given_back.load();
-  if (busy <= given || now - busy < kRest) return;
+  const bool rests = given < busy && now - busy >= kRest;
+  const bool rests_long = given < busy + kLongRest && now - busy >= kLongRest;
+  if (!rests && !rests_long) return;
   if (given_back.compare_exchange_strong(given, now)) ::malloc_trim(0);
 }
 

@@ -173,6 +173,10 @@ def test_clients_for_whom_there_is_no_descriptor_wait_and_are_served_when_others
     stack, _ = begin(make_stack)
     warm_up(lambda: connect(stack.port))
     wait_until(lambda: clients(stack) == 0, "the first clients to be gone")
+    several = [connect(stack.port) for _ in range(40)]
+    do(several, *STEPS[0][1:])  # all shared connections to the server are there: one more would find no descriptor
+    close_all(several)
+    wait_until(lambda: clients(stack) == 0, "those clients to be gone")
     limit = descriptors(stack) + 20
     resource.prlimit(stack.keyferry_pid, resource.RLIMIT_NOFILE, (limit, limit))
     links = [connect(stack.port) for _ in range(35)]

@@ -37,9 +37,9 @@ def prepare(server):
 
 
 def resident(pid):
-    """Bytes of memory that the process alone has, what malloc keeps for itself among them."""
+    """Bytes of memory that the process alone has, what malloc keeps for itself among them. Not the pages of programs and libraries: what falls to one process of them changes as others come and go."""
     lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    return sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_File:"))) * KIB
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:")) * KIB
 
 
 def connect(address):
