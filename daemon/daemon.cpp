@@ -346,7 +346,9 @@ void Daemon::start_admin() {
 /// waiting than the admin listener has connections.
 void Daemon::gather(base::UniqueFunction<void(const WorkerReports&)> use) {
   constexpr std::size_t kMostWaiting = 64;
-  if (gather_for_.size() >= kMostWaiting) return;
+  if (gather_for_.size() >= kMostWaiting)
+    return spdlog::warn(
+        "a request for clients or channels is not answered: {} others wait already. Fix: ask less often", kMostWaiting);
   gather_for_.push_back(std::move(use));
   if (!gathering_) start_gathering();
 }

@@ -53,7 +53,8 @@ class InputBuffer {
     if (capacity > capacity_) move_to(capacity);
   }
   std::size_t capacity() const { return capacity_; }
-  bool full() const { return capacity_ != 0 && size() == capacity_; }
+  /// Not one that fit() has made smaller: grow(kFirst) makes room in that.
+  bool full() const { return capacity_ >= kFirst && size() == capacity_; }
 
   /// Gives the memory back if it is empty, unless it is what somewhat larger commands take, of which more may come. As
   /// compact().

@@ -154,7 +154,6 @@ void Session::read_more() {
   reading_ = true;
   stream_->async_read_late([this] { return room_to_read(); },
                            [self = shared_from_this()](std::error_code error, std::size_t bytes) {
-                             self->input_lent_ = false;
                              if (!self->has_read(error, bytes)) return;
                              self->input_.received(bytes);
                              self->needs_more_ = false;  // before it was looked at nobody knows
@@ -186,7 +185,7 @@ void Session::start_read(std::span<const base::MutableBytes> buffers, base::Uniq
 
 /// A read has ended. False: it brought nothing, and what follows from that is done.
 bool Session::has_read(std::error_code error, std::size_t bytes) {
-  reading_ = false;
+  reading_ = input_lent_ = false;
   if (closed_) return false;
   if (!error) {
     bytes_.in.add(bytes);
@@ -343,9 +342,13 @@ void Session::read_input(std::size_t capacity, base::Task on_data) {
   }
   input_.grow(capacity);
   const std::array<base::MutableBytes, 1> room{input_.room()};
+  input_lent_ = true;
   start_read(room, [this, on_data = std::move(on_data)](std::size_t bytes) mutable {
     input_.received(bytes);
-    on_data();
+    // Another operation may have taken the input over meanwhile.
+    if (!input_waiter_) return on_data();
+    base::Task waiter = std::move(input_waiter_);
+    waiter();
   });
 }
 
@@ -567,7 +570,7 @@ void Session::tick(base::TimePoint now) {
   }
   const base::Duration idle_limit = worker_.options.client_idle;
   if (idle_limit != base::Duration{} && idle() && input_owner_ == nullptr && now - last_active_ >= idle_limit)
-    close("idle longer than limits.client_idle");
+    return close("idle longer than limits.client_idle");
   router_.refresh_login();
   settle(now);
   // What waits for the worker's budget (limits.total_buffer) is woken by nothing of its own.

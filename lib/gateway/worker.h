@@ -89,6 +89,8 @@ class Worker {
 
   const std::size_t index_;
   const WorkerOptions options_;
+  /// Before the loops: sessions that a read or a write under way holds end with them.
+  InputBuffer::Spare spare_input_;
   base::Loop loop_;
   /// Of the thread that copies large values into sockets.
   base::Loop copier_;

@@ -114,6 +114,8 @@ struct WorkerContext {
   /// The one thing that all workers share.
   ClientDirectory& directory;
   WorkerMetrics& metrics;
+  /// Of its clients' input buffers.
+  InputBuffer::Spare& spare_input;
   /// As HELLO tells it; what the node said last, empty before it was reached.
   std::string server_version;
   /// Connections log in as the configuration says.
@@ -122,8 +124,6 @@ struct WorkerContext {
   bool login_needed = false;
   /// A client is gone: it is dropped as soon as nothing is under way for it. Never inside the call.
   base::UniqueFunction<void(std::uint64_t id)> client_left{};
-  /// Of its clients' input buffers.
-  InputBuffer::Spare spare_input{};
   /// Bytes queued for all clients of this worker (limits.total_buffer).
   std::uint64_t buffered = 0;
   /// Of large values that went by last.

@@ -78,6 +78,7 @@ PIECES = [
     [b"*2\r\n$4\r\nEC", b"HO\r\n$5\r\nhel", b"lo\r\n"],
     [b"*2\r\n$", b"4\r\nECHO\r\n$5\r", b"\nhello\r\n"],
     [b"ECH", b"O hel", b"lo\r\n"],
+    [b"*2\r\n$4\r\nECHO\r\n$1505\r\nhello" + b"x" * 800, b"x" * 690, b"x" * 10 + b"\r\n"],
     [b"*2\r\n$4\r\nECHO\r\n$20005\r\nhello" + b"x" * 12000, b"x" * 7990, b"x" * 10 + b"\r\n"],
 ]
 
@@ -88,23 +89,39 @@ def test_part_of_a_command_survives_while_its_client_is_idle_and_takes_no_more_t
     warm_up(lambda: connect(stack.port))
     base = resident(stack.keyferry_pid)
     links = [connect(stack.port) for _ in range(count)]
-    few = [connect(stack.port) for _ in range(8)]  # with a part so large that many of them would take more for that alone
+    some = [connect(stack.port) for _ in range(200)]  # with a part that takes memory of its own
+    few = [connect(stack.port) for _ in range(8)]  # with one so large that many of them would take more for that alone
     try:
         for step in range(2):
             for number, link in enumerate(links):
                 link.sendall(PIECES[number % 3][step])
-            for link in few:
+            for link in some:
                 link.sendall(PIECES[3][step])
+            for link in few:
+                link.sendall(PIECES[4][step])
             wait_for_memory(stack, base, count)  # the buffers that they were read into are given back
         for number, link in enumerate(links):
             link.sendall(PIECES[number % 3][2])
-        for link in few:
+        for link in some:
             link.sendall(PIECES[3][2])
+        for link in few:
+            link.sendall(PIECES[4][2])
         do(links, b"", b"$5\r\nhello\r\n")
+        do(some, b"", b"$1505\r\nhello" + b"x" * 1500 + b"\r\n")
         do(few, b"", b"$20005\r\nhello" + b"x" * 20000 + b"\r\n")
-        do(links + few, *STEPS[0][1:])
+        do(links + some + few, *STEPS[0][1:])
     finally:
-        close_all(links + few)
+        close_all(links + some + few)
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_command_gives_up_its_place(make_stack):
+    stack, _ = begin(make_stack)
+    links = [connect(stack.port) for _ in range(40)]
+    for number, link in enumerate(links):
+        link.sendall((b"*2\r\n$4\r\nECHO\r\n$20005\r\n" + b"x" * 20000)[: 10 << number % 11])
+    wait_until(lambda: stack.metrics().total("bytes_total", direction="in", side="client") >= sum(10 << number % 11 for number in range(40)), "the pieces to be read")
+    close_all(links)
+    wait_until(lambda: clients(stack) == 0, "all of them to be gone", lambda: clients(stack))
 
 
 @pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
