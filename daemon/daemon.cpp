@@ -228,6 +228,7 @@ gateway::ListenOptions Daemon::listener_of(const ListenOptions& options, const s
   listener.port = options.tcp.port;
   listener.path = options.unix_path;
   listener.mode = options.mode;
+  listener.keepalive = options_.limits.client_keepalive;
   listener.dedicated = options.upstream == ListenUpstream::kDedicated;
   if (options.tls) listener.tls = gateway::TlsServerFiles{options.tls->cert, options.tls->key, options.tls->ca};
   gateway::ListenerRules& rules = listener.rules;

@@ -159,6 +159,8 @@ struct LimitOptions {
   base::Duration pin_wait{};
   /// 0: never.
   base::Duration client_idle{};
+  /// 0: off.
+  base::Duration client_keepalive{};
   base::Duration drain{};
   bool operator==(const LimitOptions&) const = default;
 };

@@ -3,12 +3,15 @@
 #include <boost/asio.hpp>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -37,6 +40,20 @@ base::Fd open_socket(const std::string& where, int family) {
   return fd;
 }
 
+/// What is set here is so for all that are accepted.
+void keep_alive(const base::Fd& listener, base::Duration silence) {
+  constexpr int kProbes = 3;
+  const int seconds = static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(silence).count());
+  if (seconds <= 0) return;
+  const auto set = [&](int level, int name, int value) {
+    ::setsockopt(listener.get(), level, name, &value, sizeof(value));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / kProbes));
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+}
+
 base::Fd listen_tcp(const ListenOptions& options) {
   const std::string where = options.host + ":" + std::to_string(options.port);
   addrinfo hints{};
@@ -49,6 +66,7 @@ base::Fd listen_tcp(const ListenOptions& options) {
   base::Fd fd = open_socket(where, addresses->ai_family);
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  keep_alive(fd, options.keepalive);
   if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) != 0) throw failure(where, "bind", errno);
   if (::listen(fd.get(), kBacklog) != 0) throw failure(where, "listen", errno);
   return fd;

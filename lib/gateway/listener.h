@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/unique_function.h"
@@ -20,6 +21,9 @@ struct ListenOptions {
   /// ... or the path of a Unix socket with its permission bits.
   std::string path;
   unsigned mode = 0660;
+  /// For an address: a client's host that is silent for so long is asked for a sign of life, three times within as long
+  /// again (the server's tcp-keepalive no longer reaches it); whole seconds, 0: never.
+  base::Duration keepalive{};
   /// For an address: TLS with these files. The listener itself does not look at it.
   std::optional<TlsServerFiles> tls = std::nullopt;
   /// Each client has a connection to the server for itself, for life.

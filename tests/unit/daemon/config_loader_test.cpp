@@ -40,6 +40,7 @@ TEST(ConfigLoader, AnEmptyFileGivesTheDefaults) {
   EXPECT_EQ(options.transfer.threshold, 512U << 10);
   EXPECT_EQ(options.limits.pool_wait, base::Duration(60s));
   EXPECT_EQ(options.limits.client_idle, base::Duration(0));
+  EXPECT_EQ(options.limits.client_keepalive, base::Duration(300s));
   EXPECT_EQ(options.admin.http, (HostPort{"127.0.0.1", 9742}));
   EXPECT_EQ(options.log.level, "info");
 }
@@ -87,6 +88,7 @@ limits:
   pinned_short: 8
   pin_wait: 4s
   client_idle: 4m
+  client_keepalive: 2m
   drain: 0
 placement: {workers: "2-3"}
 admin: {http: off, kill: false, slow: 3ms, slow_kept: 4}
@@ -137,7 +139,7 @@ log: {level: debug, format: json}
   wanted.fabric = {"software", {"lo", "eth0"}, "::1", "/lib/libfabric.so.1"};
   wanted.transfer = {1U << 20,       4, 2, 1U << 20, 5s, transfer::TrustErrorReplies::kAlways, {"model:", "x"},
                      {"kv:", "a b:"}};
-  wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 9, 8, 4s, 4min, base::Duration(0)};
+  wanted.limits = {128U << 20, 7, 1U << 20, 2U << 20, 1s, 2s, 3s, 100, 9, 8, 4s, 4min, 2min, base::Duration(0)};
   wanted.placement = {"2-3"};
   wanted.admin = {std::nullopt, false, 3ms, 4};
   wanted.log = {"debug", "json"};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -52,6 +53,36 @@ TEST_F(ListenerTest, HandsOnWhatConnectsOverTcp) {
   ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   loop.run("test");
   EXPECT_EQ(transport, "tcp");
+}
+
+TEST_F(ListenerTest, AClientWhoseHostFallsSilentIsAskedForASignOfLife) {
+  const auto value_of = [](const base::Fd& socket, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(::getsockopt(socket.get(), level, name, &value, &size), 0);
+    return value;
+  };
+  for (const int seconds : {0, 90}) {
+    ListenOptions options{.host = "127.0.0.1", .port = 0, .path = {}};
+    options.keepalive = std::chrono::seconds(seconds);
+    base::Loop own;
+    Listener listener(own, options, [&](base::Fd socket, std::string_view) {
+      EXPECT_EQ(value_of(socket, SOL_SOCKET, SO_KEEPALIVE), seconds == 0 ? 0 : 1);
+      if (seconds != 0) {
+        EXPECT_EQ(value_of(socket, IPPROTO_TCP, TCP_KEEPIDLE), 90);
+        EXPECT_EQ(value_of(socket, IPPROTO_TCP, TCP_KEEPINTVL), 30);
+        EXPECT_EQ(value_of(socket, IPPROTO_TCP, TCP_KEEPCNT), 3);
+      }
+      own.stop();
+    });
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(listener.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const base::Fd client(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    own.run("test");
+  }
 }
 
 TEST_F(ListenerTest, AUnixSocketHasItsModeFromTheStartAndIsRemovedAtTheEnd) {
