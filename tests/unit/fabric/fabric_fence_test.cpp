@@ -1,11 +1,17 @@
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "base/crc32c.h"
+#include "base/fd.h"
 #include "tests/unit/fabric/fabric_fixture.h"
 
 namespace keyferry::test {
@@ -159,12 +165,32 @@ TEST_P(FenceTest, R90DestroyingTheFabricInTheMiddleOfAWriteIsAFenceToo) {
   EXPECT_EQ(base::crc32c(memory), before);
 }
 
+bool is_free(int port) {
+  const base::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+/// The first of two free ones below those that the kernel gives to whoever connects; other tests run beside this one.
+int two_free_ports() {
+  constexpr int kFrom = 20000, kCount = 10000;
+  for (int i = 0; i < kCount; i += 2) {
+    const int port = kFrom + (2 * static_cast<int>(::getpid()) + i) % kCount;
+    if (is_free(port) && is_free(port + 1)) return port;
+  }
+  std::_Exit(4);
+}
+
 /// In a process of its own, for the provider reads the range of ports when it is loaded: only two ports are to be had.
 [[noreturn]] void narrow_ports_scenario(const std::string& library) {
-  ::setenv("FI_TCP_PORT_LOW_RANGE", "38411", 1);
-  ::setenv("FI_TCP_PORT_HIGH_RANGE", "38412", 1);
-  ::setenv("FI_NET_PORT_LOW_RANGE", "38411", 1);
-  ::setenv("FI_NET_PORT_HIGH_RANGE", "38412", 1);
+  const int port = two_free_ports();
+  const std::string low = std::to_string(port), high = std::to_string(port + 1);
+  ::setenv("FI_TCP_PORT_LOW_RANGE", low.c_str(), 1);
+  ::setenv("FI_TCP_PORT_HIGH_RANGE", high.c_str(), 1);
+  ::setenv("FI_NET_PORT_LOW_RANGE", low.c_str(), 1);
+  ::setenv("FI_NET_PORT_HIGH_RANGE", high.c_str(), 1);
   const auto fabric = fabric::open_fabric(loopback(library));
   auto first = open_endpoint(*fabric);
   if (!first || !close_endpoint(*fabric, first->id)) std::_Exit(2);
