@@ -96,9 +96,9 @@ class Page {
   /// False: it is full, and the row not taken.
   bool add(std::uint64_t number, const Json& row) {
     std::string text = text_of(row);
-    // Those with one number (0: not known) are on one page, as the next begins behind a number.
     const bool full = count_ >= rows_.limit || text_.size() + text.size() > kMostBytes;
-    if (count_ != 0 && number != last_ && full) {
+    // The next page begins behind a number that is known, so those with one number are on one page.
+    if (last_ != 0 && number != last_ && full) {
       cut_ = true;
       return false;
     }

@@ -170,13 +170,10 @@ class Worker::ServerProbe final : public upstream::ReplySink {
  private:
   void heed_version() {
     rdma_->server_is(context_.server_version);
-    if (!rdma_->strict()) return;
-    // One that has nothing else goes on all the same, but not silently.
-    upstream::RdmaRoute free_to_go(false);
-    free_to_go.server_is(context_.server_version);
-    if (free_to_go.faulty())
-      spdlog::warn("{}, and upstream.require keeps ordinary commands there. Fix: upgrade it, or take that out",
-                   free_to_go.state().reason);
+    // A route that has nothing else goes on all the same, but not silently.
+    const auto fault = upstream::RdmaRoute::fault_of(context_.server_version);
+    if (rdma_->strict() && fault && !fault->empty())
+      spdlog::warn("{}, and upstream.require keeps ordinary commands there. Fix: upgrade it, or take that out", *fault);
   }
 
   WorkerContext& context_;

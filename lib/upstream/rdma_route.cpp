@@ -50,19 +50,25 @@ void RdmaRoute::fall(const std::string& why) {
   wait_ = kFirstWait;
 }
 
-void RdmaRoute::server_is(std::string_view version) {
+std::optional<std::string> RdmaRoute::fault_of(std::string_view version) {
   constexpr std::pair<int, int> kSafe{9, 1};
   std::pair<int, int> number{0, 0};
   const char* const end = version.data() + version.size();
   const auto [dot, error] = std::from_chars(version.data(), end, number.first);
-  if (error != std::errc() || dot == end || *dot != '.') return;
-  if (std::from_chars(dot + 1, end, number.second).ec != std::errc()) return;
+  if (error != std::errc() || dot == end || *dot != '.') return std::nullopt;
+  if (std::from_chars(dot + 1, end, number.second).ec != std::errc()) return std::nullopt;
+  if (number >= kSafe) return std::string();
+  return "Valkey " + std::string(version) + " hangs or crashes over RDMA with I/O threads; 9.1 does not";
+}
+
+void RdmaRoute::server_is(std::string_view version) {
+  const std::optional<std::string> fault = fault_of(version);
   const std::lock_guard lock(mutex_);
-  if (strict_ || (number < kSafe) == faulty_) return;
+  if (!fault || strict_ || fault->empty() != faulty_) return;
   faulty_ = !faulty_;
   if (!faulty_) return;  // a probe finds out how it is now
   if (state_.well) fall({});
-  state_.reason = "Valkey " + std::string(version) + " hangs or crashes over RDMA with I/O threads; 9.1 does not";
+  state_.reason = *fault;
 }
 
 bool RdmaRoute::faulty() const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,8 @@ class RdmaRoute {
   /// What the server's version is. Before 9.1 Valkey hangs or crashes over RDMA with I/O threads (R59, R60): the route
   /// is not well as long as such a server is there, unless it is strict. Other texts than a version say nothing.
   void server_is(std::string_view version);
+  /// What is wrong with that version over RDMA: empty if nothing is known, nothing if it is no version.
+  static std::optional<std::string> fault_of(std::string_view version);
   bool faulty() const;
 
   struct State {

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from running_stack import wait_until
 from ways import MIB, every_way
 from wire import ErrorReply, Pattern, request
 
@@ -170,3 +171,19 @@ def test_R9_a_command_in_single_bytes_is_the_same_command(stack):
         for byte in request("SET", "bytewise", "a\r\nb") + request("GET", "bytewise"):
             wire.raw(bytes([byte]))
         assert [wire.reply(), wire.reply()] == [b"OK", b"a\r\nb"]
+
+
+def test_R134_a_client_whose_upload_lost_its_server_while_it_paused_is_served_on(stack):
+    """Somebody waited for its next bytes when another took over what is done with them."""
+    value = Pattern(8 << 20)
+    with stack.wire() as client:
+        sent = stack.metrics().total("bytes_total", direction="out", side="server")
+        client.send_value("SET", "upload", value, upto=value.length // 2)
+        wait_until(lambda: stack.metrics().total("bytes_total", direction="out", side="server") - sent >= value.length // 2, "half of it to be at the server")
+        stack.direct_info_client.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        assert isinstance(client.reply(), ErrorReply)
+        for piece in value.pieces(value.length // 2):
+            client.raw(piece)
+        client.raw(b"\r\n" + request("PING"))
+        assert client.reply() == b"PONG"
+    wait_until(lambda: stack.metrics().total("clients") == 0, "its place to be free")

@@ -25,6 +25,15 @@ class ListenerTest : public testing::Test {
   ListenOptions unix_socket(unsigned mode) {
     return {.host = {}, .port = 0, .path = (folder / "sock").string(), .mode = mode};
   }
+  static base::Fd connect_to(const Listener& listener) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(listener.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    base::Fd client(::socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    return client;
+  }
   static std::string failure_of(base::Loop& loop, const ListenOptions& options) {
     try {
       const Listener listener(loop, options, [](base::Fd, std::string_view) {});
@@ -45,12 +54,7 @@ TEST_F(ListenerTest, HandsOnWhatConnectsOverTcp) {
     transport = kind;
     loop.stop();
   });
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(listener.port());
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const base::Fd client(::socket(AF_INET, SOCK_STREAM, 0));
-  ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const base::Fd client = connect_to(listener);
   loop.run("test");
   EXPECT_EQ(transport, "tcp");
 }
@@ -75,12 +79,7 @@ TEST_F(ListenerTest, AClientWhoseHostFallsSilentIsAskedForASignOfLife) {
       }
       own.stop();
     });
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(listener.port());
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const base::Fd client(::socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    const base::Fd client = connect_to(listener);
     own.run("test");
   }
 }

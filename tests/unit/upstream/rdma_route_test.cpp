@@ -85,6 +85,12 @@ TEST(RdmaRoute, a_strict_one_is_never_probed_as_nothing_else_is_used_meanwhile) 
   EXPECT_EQ(route.state().reason, "down");
 }
 
+TEST(RdmaRoute, R60_WhatIsWrongWithAVersionIsToldWithoutARoute) {
+  EXPECT_NE(RdmaRoute::fault_of("9.0.2").value_or("").find("Valkey 9.0.2"), std::string::npos);
+  EXPECT_EQ(RdmaRoute::fault_of("9.1.0"), std::string());
+  EXPECT_EQ(RdmaRoute::fault_of("unknown"), std::nullopt);
+}
+
 }  // namespace
 
 }  // namespace keyferry::upstream
