@@ -6,11 +6,13 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -20,6 +22,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -114,6 +117,23 @@ void send_all(int fd, const char* bytes, std::size_t size) {
   }
 }
 
+/// In one call where the socket takes it, as a client that knows the whole command does.
+void send_all(int fd, std::array<std::string_view, 3> parts) {
+  for (std::size_t first = 0; first < parts.size();) {
+    std::array<iovec, 3> spans;
+    for (std::size_t i = first; i < parts.size(); ++i)
+      spans[i - first] = {const_cast<char*>(parts[i].data()), parts[i].size()};
+    msghdr message{};
+    message.msg_iov = spans.data();
+    message.msg_iovlen = parts.size() - first;
+    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
+    if (sent <= 0) die(std::string("sendmsg: ") + std::strerror(errno));
+    std::size_t taken = static_cast<std::size_t>(sent);
+    for (; first < parts.size() && taken >= parts[first].size(); ++first) taken -= parts[first].size();
+    if (taken != 0) parts[first].remove_prefix(taken);
+  }
+}
+
 void receive_all(int fd, char* bytes, std::size_t size) {
   while (size > 0) {
     const ssize_t got = ::recv(fd, bytes, size, 0);
@@ -164,9 +184,7 @@ class Mover {
   Mover& operator=(const Mover&) = delete;
 
   void store() {
-    send_all(fd_, set_command_.data(), set_command_.size());
-    send_all(fd_, bytes_.data(), bytes_.size());
-    send_all(fd_, "\r\n", 2);
+    send_all(fd_, {set_command_, {bytes_.data(), bytes_.size()}, "\r\n"});
     expect(fd_, "+OK\r\n");
   }
   void fetch() {
