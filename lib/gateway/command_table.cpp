@@ -107,6 +107,11 @@ upstream::Access access_of(const CommandRow* row) {
   return reads ? upstream::Access::kReads : upstream::Access::kWrites;
 }
 
+bool may_change_logins(const CommandRow& row) {
+  constexpr std::array<std::string_view, 4> kThese{"ACL|SETUSER", "ACL|DELUSER", "ACL|LOAD", "CONFIG|SET"};
+  return std::ranges::find(kThese, row.name) != kThese.end();
+}
+
 std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std::string_view> args) {
   std::vector<std::string_view> keys;
   const auto count = static_cast<int>(args.size());

@@ -71,6 +71,9 @@ const CommandRow* find_command(std::span<const std::string_view> args);
 /// kWrites where the server may hold the command back while it answers others; `row` null: it is not known, so it may.
 upstream::Access access_of(const CommandRow* row);
 
+/// Whether who has to log in, or who can, may be another once it has run.
+bool may_change_logins(const CommandRow& row);
+
 /// The keys that a command names, as the table can tell: none for unknown commands, and not those behind a keyword
 /// (STREAMS, STORE, KEYS). For scripts those that are declared.
 std::vector<std::string_view> keys_of(const CommandRow& row, std::span<const std::string_view> args);

@@ -40,9 +40,9 @@ base::Fd open_socket(const std::string& where, int family) {
   return fd;
 }
 
-/// What a client has not taken yet waits in the kernel up to twice this. Left to itself the kernel goes up to 4 MiB: the
-/// bytes of a large value have then left the CPU's cache again when the client reads them, and it arrives up to a third
-/// later (tests/bench/single_client). Set for all that are accepted.
+/// What a client has not taken yet waits in the kernel up to twice this. Left to itself the kernel goes up to 4 MiB:
+/// the bytes of a large value have then left the CPU's cache again when the client reads them, and it arrives up to a
+/// third later (tests/bench/single_client). Set for all that are accepted.
 void bound_send_buffer(const base::Fd& listener) {
   const int bytes = 256 * 1024;
   ::setsockopt(listener.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));

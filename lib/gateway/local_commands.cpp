@@ -1,6 +1,7 @@
 #include "gateway/local_commands.h"
 
 #include <charconv>
+#include <cstdint>
 #include <string>
 
 #include "gateway/command_table.h"
@@ -43,8 +44,8 @@ void client_setinfo(Session& session, Args args, SlotTag tag) {
     return session.reply_error(tag, "ERR Unrecognized option '" + std::string(args[2]) + "'");
   }
   if (!is_clean_name(args[3])) {
-    return session.reply_error(tag, "ERR " + std::string(library_name ? "lib-name" : "lib-ver") +
-                                        " cannot contain spaces, newlines or special characters.");
+    return session.reply_error(
+        tag, "ERR " + std::string(args[2]) + " cannot contain spaces, newlines or special characters.");
   }
   (library_name ? session.client().library_name : session.client().library_version).assign(args[3]);
   answer_ok(session, tag);
@@ -75,9 +76,10 @@ void client_command(Session& session, Args args, SlotTag tag) {
 Hello judge_hello(const Session::ClientState& client, Args args) {
   Hello hello{.refusal = {}, .protocol = client.protocol, .name = client.name};
   if (args.size() > 1) {
-    int version = 0;
-    const auto parsed = std::from_chars(args[1].data(), args[1].data() + args[1].size(), version);
-    if (parsed.ec != std::errc() || parsed.ptr != args[1].data() + args[1].size()) {
+    std::int64_t version = 0;
+    std::from_chars(args[1].data(), args[1].data() + args[1].size(), version);
+    // The server's numbers have one spelling: no 03, no +3.
+    if (args[1] != std::to_string(version)) {
       hello.refusal = "ERR Protocol version is not an integer or out of range";
       return hello;
     }

@@ -42,10 +42,7 @@ bool Router::is_large_set(std::span<const std::string_view> args) const {
 bool Router::dispatch(std::span<const std::string_view> args, std::string_view raw) {
   row_ = find_command(args);
   const Route route = classify(row_, args);
-  if (route == Route::kHangUp) {
-    session_.close("it sent a line of HTTP");
-    return false;
-  }
+  if (route == Route::kHangUp) return hang_up();
   session_.began(row_);
   if (query_waits()) return false;
   if (route == Route::kRdma) {
@@ -58,6 +55,12 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
   if (pin_) return dispatch_pinned(route, args, raw);
   if (!dedicated_ && route == Route::kIdentity && !equals_upper(args[0], "SELECT")) return start_login(args, raw);
   return dedicated_ ? want_pin(Pin::Kind::kLong) : dispatch_shared(route, args, raw);
+}
+
+/// As the server does with a line of HTTP, once what came before has run.
+bool Router::hang_up() {
+  if (session_.all_answered()) session_.close("it sent a line of HTTP");
+  return false;
 }
 
 /// What comes behind CLIENT KILL must not find its victims alive.
@@ -137,8 +140,9 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
       return forward(args, raw);
     case Route::kLocal: {
       if (equals_upper(args[0], "HELLO")) return greet(args, raw.size());
+      if (equals_upper(args[0], "CLIENT")) return ask_leave(args, raw);
       // What is under way runs to its end as whoever sent it (R54).
-      if (equals_upper(args[0], "RESET") && !operations_.empty()) return false;
+      if (equals_upper(args[0], "RESET") && (!operations_.empty() || !leaves_.empty())) return false;
       const SlotTag tag = session_.open_reply(CommandClass::kLocal);
       run_local(session_, args, tag);
       session_.tell_directory();
@@ -164,43 +168,6 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
       break;
   }
   return false;
-}
-
-/// HELLO without AUTH: its options are judged here, before anything changes (R6); what it tells of the server is asked
-/// on a channel of the protocol that it chooses. What comes behind waits, as it may have another protocol.
-bool Router::greet(std::span<const std::string_view> args, std::size_t bytes) {
-  if (!operation_may_start(false)) return false;
-  const Hello hello = judge_hello(session_.client(), args);
-  const SlotTag tag = session_.open_reply(CommandClass::kOrdinary);
-  session_.end_command(bytes);
-  if (!hello.refusal.empty()) {
-    session_.reply_error(tag, hello.refusal);
-    return true;
-  }
-  greeting_ = Greeting{tag, hello.protocol, hello.name, {}};
-  channel_ = worker_.channels.pick(session_.client().identity, hello.protocol);
-  channel_protocol_ = hello.protocol;
-  channel_identity_ = session_.client().identity;
-  ++outstanding_;
-  std::string command;
-  resp::append_command(command, {"HELLO", hello.protocol == resp::Protocol::kResp3 ? "3" : "2"});
-  channel_->send(command, *this, tag);
-  return true;
-}
-
-void Router::greeted(std::string_view bytes, bool last) {
-  greeting_->reply.append(bytes);
-  if (!last) return;
-  Greeting greeting = std::move(*greeting_);
-  greeting_.reset();
-  if (!greeting.reply.starts_with('-')) {
-    Session::ClientState& client = session_.client();
-    client.protocol = greeting.protocol;
-    client.name = std::move(greeting.name);
-    session_.tell_directory();
-  }
-  session_.reply(greeting.tag, with_id(std::move(greeting.reply), kHelloId, session_.client().id));
-  session_.finish_reply(greeting.tag);
 }
 
 // --- large values, and what is too large for a shared channel
@@ -322,10 +289,7 @@ bool Router::operation_may_start(bool get) const {
 bool Router::take_body() {
   const std::span<const std::string_view> args = parser_.args(session_.input());
   const Route route = args.empty() ? Route::kOrdinary : classify(args);
-  if (route == Route::kHangUp) {
-    session_.close("it sent a line of HTTP");
-    return false;
-  }
+  if (route == Route::kHangUp) return hang_up();
   if (query_waits()) return false;
   if (route == Route::kRdma) {
     refuse_large(kRdmaRefusal);
@@ -518,6 +482,8 @@ bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
   if (session_.closed()) return true;
   if (greeting_) {
     greeted(bytes, last);
+  } else if (leaves_.contains(tag)) {
+    answered_leave(tag, bytes, last);
   } else {
     session_.reply(tag, bytes);
     if (last) {
@@ -540,6 +506,7 @@ bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
 
 void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) {
   --outstanding_;
+  leaves_.erase(tag);
   channel_paused_ = false;
   // A channel tells of all that it has lost in one go, in order; what another one carries by now is not among it.
   const bool replaced = still_lost_ != 0;

@@ -91,6 +91,13 @@ class Router final : public upstream::ReplySink {
   void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
 
  private:
+  /// A CLIENT command that is answered here once the server has allowed it.
+  struct Leave {
+    std::vector<std::string> args;
+    /// What the server says is the client's answer.
+    bool refused = false;
+    bool begun = false;
+  };
   /// HELLO on its way to the server.
   struct Greeting {
     SlotTag tag = 0;
@@ -99,12 +106,15 @@ class Router final : public upstream::ReplySink {
     std::string reply;
   };
 
+  bool hang_up();
   bool query_waits();
   bool dispatch_stranger(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool refuse_denied(std::span<const std::string_view> args, std::string_view raw);
   std::string denial(std::span<const std::string_view> args);
   bool start_login(std::span<const std::string_view> args, std::string_view raw);
   bool reset_here(std::string_view raw);
+  bool ask_leave(std::span<const std::string_view> args, std::string_view raw);
+  void answered_leave(SlotTag tag, std::string_view bytes, bool last);
   bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
   void answer_pin_failure();
   bool want_pin(Pin::Kind kind);
@@ -113,7 +123,6 @@ class Router final : public upstream::ReplySink {
   bool pin_ready(bool& failed);
   bool dispatch_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool dispatch_clients(std::span<const std::string_view> args, std::string_view raw);
-  bool local_while_pinned(std::span<const std::string_view> args, std::string_view raw);
   bool may_transfer() const;
   Offloaded offloaded_of(std::span<const std::string_view> args) const;
   bool take_body_shared(Route route, std::span<const std::string_view> args);
@@ -167,6 +176,8 @@ class Router final : public upstream::ReplySink {
   std::shared_ptr<upstream::Channel> lost_channel_;
   std::size_t still_lost_ = 0;
   std::optional<Greeting> greeting_;
+  /// Asked for and not answered.
+  std::map<SlotTag, Leave> leaves_;
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;
   std::shared_ptr<Pin> pin_;

@@ -69,7 +69,6 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       break;
     case Route::kLocal:
       if (session_.has_own_login() && args.size() == 1 && equals_upper(args[0], "RESET")) return reset_here(raw);
-      if (!dedicated_) return answered && local_while_pinned(args, raw);
       send_pinned(route, args, raw);
       break;
     case Route::kClients:
@@ -101,22 +100,6 @@ bool Router::dispatch_clients(std::span<const std::string_view> args, std::strin
   } else {
     query_ = std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args);
     query_->ask(*pin_);
-  }
-  session_.end_command(raw.size());
-  return true;
-}
-
-/// What is answered here for others, for a client that has its own connection now: inside MULTI by the server alone
-/// (R16), else here, as what the gateway knows is still true.
-bool Router::local_while_pinned(std::span<const std::string_view> args, std::string_view raw) {
-  const bool connection_only = equals_upper(args[0], "RESET") || equals_upper(args[0], "HELLO");
-  if (pin_->in_transaction() || connection_only) {
-    send_pinned(Route::kLocal, args, raw);
-  } else {
-    const SlotTag tag = session_.open_reply(CommandClass::kLocal);
-    run_local(session_, args, tag);
-    // The connection stands for the client: it takes the client's name, too.
-    if (pin_->kept() && equals_upper(args[0], "CLIENT")) tell_pin(args);
   }
   session_.end_command(raw.size());
   return true;
@@ -316,8 +299,6 @@ PinPlan Router::plan_client(std::span<const std::string_view> args) {
       session_.tell_directory();
     }};
   }
-  // From here on only inside MULTI: else what the gateway knows is the answer.
-  if (!pin_->in_transaction()) return {};
   if (equals_upper(what, "ID")) {
     return {.rewrite = [this](std::string reply) { return with_id(std::move(reply), ":", session_.client().id); }};
   }

@@ -273,6 +273,7 @@ bool Session::take_command() {
       end_command(parser_.size());
       return true;
     case Event::kError:
+      if (!all_answered()) return begins(false);
       protocol_error(parser_.error());
       return false;
     case Event::kCommand:
@@ -282,6 +283,10 @@ bool Session::take_command() {
       return begins(router_.take_body());
   }
   return false;
+}
+
+bool Session::all_answered() const {
+  return slots_.open_count() == 0 && !router_.has_operations() && !router_.waits_for_pin();
 }
 
 /// A command that can't begin yet waits from now on, or does already.
@@ -432,8 +437,23 @@ void Session::finish_reply(SlotTag tag) {
   const base::TimePoint now = base::Clock::steady().now();
   worker_.metrics.command_seconds[index]->observe(base::seconds(now - slots_.opened(tag)));
   activity_->commands.fetch_add(1, std::memory_order_relaxed);
+  note_login_change(tag);
   slots_.finish(tag, now);
   schedule_flush();
+}
+
+/// Before the reply leaves. Such a command in a transaction is queued first and takes effect with EXEC.
+void Session::note_login_change(SlotTag tag) {
+  const CommandRow* const row = slots_.row(tag);
+  if (row == nullptr) return;
+  if (may_change_logins(*row)) {
+    login_change_queued_ = true;
+  } else if (!login_change_queued_ || row->name != "EXEC") {
+    return;
+  } else {
+    login_change_queued_ = false;
+  }
+  worker_.login_changes.count();
 }
 
 void Session::asked(SlotTag tag, base::TimePoint when) {

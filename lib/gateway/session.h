@@ -93,6 +93,8 @@ class Session final : public std::enable_shared_from_this<Session> {
     return worker_.configured_login || must_log_in_at_first() || !origin_.identity.user.empty();
   }
   bool has_operations() const { return router_.has_operations(); }
+  /// What comes next stands alone: nothing before it waits for an answer or for a connection.
+  bool all_answered() const;
   /// Replies of this client wait to be taken by it.
   bool has_undelivered() const { return !output_.empty(); }
   /// Bytes that wait here for the client, without values that lie in the pool.
@@ -185,6 +187,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool has_read(std::error_code error, std::size_t bytes);
   void on_end_of_input();
   void close_if_over();
+  void note_login_change(SlotTag tag);
   void schedule_flush();
   void flush();
   void on_written(std::error_code error, std::size_t bytes);
@@ -198,6 +201,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   const ClientOrigin origin_;
   const std::shared_ptr<ClientActivity> activity_ = std::make_shared<ClientActivity>();
   bool must_log_in_ = false;
+  /// Since the last EXEC a command was answered that may change logins: it may have been queued for the next.
+  bool login_change_queued_ = false;
   const base::TimePoint since_ = base::Clock::steady().now();
   const WorkerMetrics::ClientBytes bytes_;
 

@@ -213,31 +213,67 @@ void stay_on(const std::vector<unsigned>& cpus) {
 
 }  // namespace
 
-/// Finds out whether a password has become necessary since the connections in use were made (requirepass): one
-/// connection a second at most, and only while clients come or the answer was yes. A configuration with a password has
+/// Finds out whether a password has become necessary since the connections in use were made (requirepass). It asks once
+/// a second at most, and only while clients come or the answer was yes, but at once after a command that may have
+/// changed it (LoginChanges): who comes behind that command waits for the answer. A configuration with a password has
 /// no need of it.
 class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe> {
  public:
   LoginProbe(WorkerContext& context, upstream::ConnectOptions options)
       : context_(context), options_(std::move(options)) {}
 
-  void client_came() { ask(); }
+  /// `begin` lets the client in.
+  void client_came(base::Task begin) {
+    const std::uint64_t changes = context_.login_changes.number();
+    if (context_.configured_login || changes == known_) {
+      ask_again();
+      return begin();
+    }
+    waiting_.push_back({changes, std::move(begin)});
+    if (!asking_) ask();
+  }
   void tick() {
-    if (context_.login_needed) ask();
+    if (context_.login_needed) ask_again();
   }
 
  private:
-  void ask() {
-    const base::TimePoint now = base::Clock::steady().now();
-    if (options_.credentials || !options_.password.empty() || asking_ || now - asked_ < kTick) return;
-    asking_ = true;
-    asked_ = now;
-    upstream::Connection::connect(context_.loop, options_, [weak = weak_from_this()](auto connection) {
-      if (const auto self = weak.lock()) self->answered(connection ? 0 : connection.error().code);
-    });
+  struct Waiting {
+    std::uint64_t changes;
+    base::Task begin;
+  };
+
+  void ask_again() {
+    if (context_.configured_login || asking_ || base::Clock::steady().now() - asked_ < kTick) return;
+    ask();
   }
-  void answered(int code) {
+
+  void ask() {
+    asking_ = true;
+    asked_ = base::Clock::steady().now();
+    upstream::Connection::connect(
+        context_.loop, options_, [weak = weak_from_this(), changes = context_.login_changes.number()](auto connection) {
+          if (const auto self = weak.lock()) self->answered(connection ? 0 : connection.error().code, changes);
+        });
+  }
+
+  void answered(int code, std::uint64_t changes) {
     asking_ = false;
+    known_ = changes;
+    heed(code);
+    // Of those who wait some may have come behind a change that is newer than the question.
+    std::vector<Waiting> newer;
+    for (Waiting& one : std::exchange(waiting_, {})) {
+      if (one.changes > known_) {
+        newer.push_back(std::move(one));
+      } else {
+        one.begin();
+      }
+    }
+    waiting_.insert(waiting_.begin(), std::make_move_iterator(newer.begin()), std::make_move_iterator(newer.end()));
+    if (!waiting_.empty() && !asking_) ask();
+  }
+
+  void heed(int code) {
     if (code != 0 && code != upstream::kLoginNeeded) return;
     const bool before = std::exchange(context_.login_needed, code != 0);
     if (before == context_.login_needed) return;
@@ -253,6 +289,9 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
   const upstream::ConnectOptions options_;
   bool asking_ = false;
   base::TimePoint asked_{};
+  /// LoginChanges::number() as it was before the last answer's question; 0: nothing is known yet.
+  std::uint64_t known_ = 0;
+  std::vector<Waiting> waiting_;
 };
 
 Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engine, telemetry::Registry& metrics)
@@ -277,11 +316,22 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
                     "limits.pinned_long"}),
       control_(loop_, for_one_client(connect_),
                {kControlConnections, options_.pin_wait, "connection for a command that ends or wakes others", ""}),
-      context_{loop_,          copier_,         options_.gateway,
-               channels_,      bulk_,           pinned_short_,
-               pinned_long_,   control_,        engine,
-               *options_.slow, *connect_.where, *options_.directory,
-               metrics_,       spare_input_,    {}},
+      context_{loop_,
+               copier_,
+               options_.gateway,
+               channels_,
+               bulk_,
+               pinned_short_,
+               pinned_long_,
+               control_,
+               engine,
+               *options_.slow,
+               *connect_.where,
+               *options_.directory,
+               *options_.login_changes,
+               metrics_,
+               spare_input_,
+               {}},
       probe_(std::make_unique<ServerProbe>(context_, connect_.rdma ? connect_.rdma->route : nullptr)),
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_) {
@@ -350,8 +400,12 @@ void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const Cli
     spdlog::warn("a client was dropped: {}", stream.error().message);
     return;
   }
-  login_probe_->client_came();
-  auto session = std::make_shared<Session>(context_, std::move(stream.value()), origin);
+  login_probe_->client_came(
+      [this, stream = std::move(stream.value()), origin]() mutable { let_in(std::move(stream), origin); });
+}
+
+void Worker::let_in(std::unique_ptr<base::Stream> stream, const ClientOrigin& origin) {
+  auto session = std::make_shared<Session>(context_, std::move(stream), origin);
   sessions_.emplace(origin.id, session);
   metrics_.clients.set(static_cast<double>(sessions_.size()));
   session->start();

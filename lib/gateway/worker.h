@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/loop.h"
 #include "base/unique_function.h"
+#include "gateway/login_changes.h"
 #include "gateway/session.h"
 #include "gateway/tls_server.h"
 #include "gateway/worker_context.h"
@@ -37,6 +38,7 @@ struct WorkerOptions {
   /// All workers' clients: copies of these options share it.
   std::shared_ptr<ClientDirectory> directory = std::make_shared<ClientDirectory>();
   /// Likewise.
+  std::shared_ptr<LoginChanges> login_changes = std::make_shared<LoginChanges>();
   std::shared_ptr<SlowLog> slow = std::make_shared<SlowLog>(base::Duration{}, 0);
 };
 
@@ -80,6 +82,7 @@ class Worker {
   void start();
   void take(Arrival arrival);
   void begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin);
+  void let_in(std::unique_ptr<base::Stream> stream, const ClientOrigin& origin);
   void tick();
   void show_connections();
   void sweep(base::TimePoint now);

@@ -12,6 +12,7 @@
 #include "gateway/errands.h"
 #include "gateway/input_buffer.h"
 #include "gateway/length_table.h"
+#include "gateway/login_changes.h"
 #include "gateway/offload_state.h"
 #include "gateway/reply_slots.h"
 #include "gateway/slow_log.h"
@@ -111,8 +112,9 @@ struct WorkerContext {
   SlowLog& slow;
   /// Of all who connect to the node.
   upstream::Whereabouts& where;
-  /// The one thing that all workers share.
+  /// Of all workers' clients, as is what follows.
   ClientDirectory& directory;
+  LoginChanges& login_changes;
   WorkerMetrics& metrics;
   /// Of its clients' input buffers.
   InputBuffer::Spare& spare_input;

@@ -1,0 +1,84 @@
+"""Whoever connects behind a command that changes logins meets the change at once, and CLIENT's commands that are answered by the gateway have the server's leave."""
+
+import pathlib
+import tempfile
+
+import pytest
+from running_stack import PATIENCE
+from wire import Wire, request
+
+DEDICATED = str(pathlib.Path(tempfile.mkdtemp(prefix="kf-login-changes-")) / "dedicated.sock")
+NOAUTH = "NOAUTH Authentication required."
+
+pytestmark = pytest.mark.stack(module=False, config={"workers": 2, "listen": [{"unix": DEDICATED, "upstream": "dedicated"}]})
+
+
+@pytest.fixture(params=["shared", "dedicated"])
+def clients(stack, request):
+    made = []
+
+    def make():
+        made.append(stack.wire() if request.param == "shared" else Wire(DEDICATED, PATIENCE))
+        return made[-1]
+
+    yield make
+    stack.direct_info_client.config_set("requirepass", "")
+    stack.direct_info_client.execute_command("ACL", "SETUSER", "default", "on", "nopass", "+@all")
+    for client in made:
+        client.close()
+
+
+@pytest.mark.parametrize("way", ["CONFIG SET", "ACL SETUSER", "MULTI"])
+def test_whoever_comes_after_a_password_was_set_needs_it_and_after_it_was_taken_away_needs_none(clients, way):
+    def change(password):
+        if way == "ACL SETUSER":
+            return one.call("ACL", "SETUSER", "default", *([f">{password}"] if password else ["resetpass", "nopass"])) == b"OK"
+        if way == "CONFIG SET":
+            return one.call("CONFIG", "SET", "requirepass", password) == b"OK"
+        queued = (one.call("MULTI"), one.call("CONFIG", "SET", "requirepass", password), one.call("ECHO", "x"))
+        return queued == (b"OK", b"QUEUED", b"QUEUED") and one.call("EXEC") == [b"OK", b"x"]
+
+    one = clients()
+    for turn in range(4):
+        password = f"later{turn}"
+        assert change(password)
+        # One for each worker.
+        new = [clients() for _ in range(4)]
+        assert [each.call("PING") for each in new] == [NOAUTH] * 4
+        assert [each.call("AUTH", password) for each in new] == [b"OK"] * 4
+        assert [each.call("PING") for each in new] == [b"PONG"] * 4
+        assert change("")
+        assert [clients().call("PING") for _ in range(4)] == [b"PONG"] * 4
+        assert new[0].call("PING") == b"PONG"
+
+
+CLIENT_COMMANDS = [("SETNAME", "me"), ("SETINFO", "LIB-NAME", "mine"), ("SETINFO", "lib-ver", "1.0"), ("GETNAME",), ("ID",)]
+
+
+@pytest.mark.parametrize("words", CLIENT_COMMANDS, ids=" ".join)
+def test_R54_a_user_who_may_not_use_a_client_command_hears_so_and_nothing_changes(clients, stack, words):
+    name = words[0].lower()
+    stack.direct_info_client.execute_command("ACL", "SETUSER", "bob", "reset", "on", ">pw", "~*", "+@all", f"-client|{name}")
+    one = clients()
+    refused = f"NOPERM User bob has no permissions to run the 'client|{name}' command"
+    assert one.call("AUTH", "bob", "pw") == b"OK"
+    one.raw(request("PING") + request("CLIENT", *words) + request("ECHO", "behind"))
+    assert [one.reply() for _ in range(3)] == [b"PONG", refused, b"behind"]
+    assert (one.call("MULTI"), one.call("CLIENT", *words), one.call("DISCARD"))[1] == refused
+    assert (one.call("WATCH", "k"), one.call("CLIENT", *words), one.call("UNWATCH")) == (b"OK", refused, b"OK")
+    line = dict(field.split("=", 1) for field in one.call("CLIENT", "INFO").decode().split())
+    assert (line["name"], line["lib-name"], line["lib-ver"]) == ("", "", "")
+
+
+def test_what_a_client_says_of_itself_keeps_its_place_among_its_other_commands(clients):
+    one = clients()
+    one.raw(
+        request("CLIENT", "SETNAME", "first") + request("INCR", "place") + request("CLIENT", "GETNAME") + request("CLIENT", "SETNAME", "not clean") + request("CLIENT", "SETNAME")
+        + request("CLIENT", "SETINFO", "Lib-Name", "a b") + request("CLIENT", "SETINFO", "LIB-COLOUR", "red") + request("CLIENT", "SETNAME", "second") + request("RESET")
+        + request("CLIENT", "GETNAME") + request("CLIENT", "SETNAME", "third") + request("CLIENT", "GETNAME") + request("CLIENT", "ID")
+    )  # fmt: skip
+    replies = [one.reply() for _ in range(13)]
+    dirty = "cannot contain spaces, newlines or special characters."
+    assert replies[:9] == [b"OK", replies[1], b"first", f"ERR Client names {dirty}", "ERR wrong number of arguments for 'client|setname' command", f"ERR Lib-Name {dirty}",
+                           "ERR Unrecognized option 'LIB-COLOUR'", b"OK", b"RESET"]  # fmt: skip
+    assert (replies[9:12], replies[12]) == ([None, b"OK", b"third"], one.call("CLIENT", "ID"))
