@@ -1,6 +1,7 @@
 #include "gateway/raw_pipe.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "gateway/local_commands.h"
@@ -17,6 +18,19 @@ constexpr std::size_t kMostAhead = 32 * 1024;
 // A longer command is not looked at piece by piece.
 constexpr std::size_t kMostChecked = 1024 * 1024;
 constexpr std::string_view kResetReply = "+RESET\r\n";
+// More at once is not searched for commands that change logins.
+constexpr std::size_t kMostSearched = 4096;
+
+/// Whether commands among the bytes may change logins (LoginChanges). A look at words only, as commands are not
+/// followed here: what it finds too much costs a question to the server, what it misses is noticed within a second.
+bool mentions_logins(std::string_view bytes) {
+  if (bytes.size() > kMostSearched) return false;
+  const auto same = [](char one, char lower) { return (one | 0x20) == lower; };
+  constexpr std::array<std::string_view, 3> kWords{"setuser", "deluser", "requirepass"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) {
+    return std::search(bytes.begin(), bytes.end(), word.begin(), word.end(), same) != bytes.end();
+  });
+}
 
 }  // namespace
 
@@ -41,6 +55,7 @@ void RawPipe::to_server() {
     });
   }
   mark_writes();
+  changes_logins_ = changes_logins_ || mentions_logins(bytes);
   connection_->write({base::as_bytes(bytes)},
                      [self = shared_from_this(), this, count = bytes.size()](std::error_code error) {
                        if (!connection_) return;
@@ -162,6 +177,7 @@ void RawPipe::to_client() {
       return end();
     }
     mark_writes();
+    if (changes_logins_) session_.worker().login_changes.count();
     session_.push(bytes);
     if (watches_ && !replies_lost_ && follow_replies(bytes)) {
       reset_answered_ = true;

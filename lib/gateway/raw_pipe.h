@@ -44,6 +44,8 @@ class RawPipe final : public Operation {
   std::unique_ptr<upstream::Connection> connection_;
   upstream::LendingPool& pool_;
   bool reading_ = false;
+  /// The client has sent what may change logins, and whatever comes back may tell it that this was done.
+  bool changes_logins_ = false;
   /// RESET has to be noticed, so commands are followed, and replies to find the one to it.
   bool watches_;
   /// In the rest of a command that is too long to be kept.

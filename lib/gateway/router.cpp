@@ -44,7 +44,7 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
   const Route route = classify(row_, args);
   if (route == Route::kHangUp) return hang_up();
   session_.began(row_);
-  if (query_waits()) return false;
+  if (query_waits() || reset_waits()) return false;
   if (route == Route::kRdma) {
     refuse(kRdmaRefusal);
     session_.end_command(raw.size());
@@ -68,6 +68,19 @@ bool Router::query_waits() {
   if (query_ && !query_->over()) return true;
   query_.reset();
   return false;
+}
+
+/// RESET makes a client what it was when it came: whether it must log in then is to be known first.
+bool Router::reset_waits() {
+  if (row_ == nullptr || row_->name != "RESET" || worker_.knows_logins()) return false;
+  if (std::exchange(asking_logins_, true)) return true;
+  worker_.when_logins_known([this, session = session_.weak_from_this()] {
+    const auto alive = session.lock();
+    if (!alive) return;
+    asking_logins_ = false;
+    session_.process();
+  });
+  return true;
 }
 
 /// Of a client that has to log in first, in the server's words.

@@ -108,6 +108,7 @@ class Router final : public upstream::ReplySink {
 
   bool hang_up();
   bool query_waits();
+  bool reset_waits();
   bool dispatch_stranger(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool refuse_denied(std::span<const std::string_view> args, std::string_view raw);
   std::string denial(std::span<const std::string_view> args);
@@ -183,6 +184,8 @@ class Router final : public upstream::ReplySink {
   std::shared_ptr<Pin> pin_;
   /// CLIENT LIST, INFO or KILL under way, or over.
   std::shared_ptr<ClientQuery> query_;
+  /// A RESET waits for the worker to know who must log in.
+  bool asking_logins_ = false;
   /// Of attach().
   std::vector<std::function<void()>> attaching_;
   /// The client that this one's redirection waits for to be attached, and the one that had its chance; 0: none.

@@ -224,12 +224,13 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
 
   /// `begin` lets the client in.
   void client_came(base::Task begin) {
-    const std::uint64_t changes = context_.login_changes.number();
-    if (context_.configured_login || changes == known_) {
-      ask_again();
-      return begin();
-    }
-    waiting_.push_back({changes, std::move(begin)});
+    if (!context_.knows_logins()) return when_known(std::move(begin));
+    ask_again();
+    begin();
+  }
+  /// `then` runs as soon as it is known whether a client that comes now must log in.
+  void when_known(base::Task then) {
+    waiting_.push_back({context_.login_changes.number(), std::move(then)});
     if (!asking_) ask();
   }
   void tick() {
@@ -239,7 +240,7 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
  private:
   struct Waiting {
     std::uint64_t changes;
-    base::Task begin;
+    base::Task then;
   };
 
   void ask_again() {
@@ -258,15 +259,15 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
 
   void answered(int code, std::uint64_t changes) {
     asking_ = false;
-    known_ = changes;
+    context_.logins_known = changes;
     heed(code);
     // Of those who wait some may have come behind a change that is newer than the question.
     std::vector<Waiting> newer;
     for (Waiting& one : std::exchange(waiting_, {})) {
-      if (one.changes > known_) {
+      if (one.changes > changes) {
         newer.push_back(std::move(one));
       } else {
-        one.begin();
+        one.then();
       }
     }
     waiting_.insert(waiting_.begin(), std::make_move_iterator(newer.begin()), std::make_move_iterator(newer.end()));
@@ -289,8 +290,6 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
   const upstream::ConnectOptions options_;
   bool asking_ = false;
   base::TimePoint asked_{};
-  /// LoginChanges::number() as it was before the last answer's question; 0: nothing is known yet.
-  std::uint64_t known_ = 0;
   std::vector<Waiting> waiting_;
 };
 
@@ -336,6 +335,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       login_probe_(std::make_shared<LoginProbe>(context_, connect_)),
       timer_(loop_) {
   context_.configured_login = connect_.credentials || !connect_.password.empty();
+  context_.when_logins_known = [this](base::Task then) { login_probe_->when_known(std::move(then)); };
   context_.client_left = [this](std::uint64_t id) {
     loop_.post([this, id] {
       const auto found = sessions_.find(id);

@@ -124,6 +124,11 @@ struct WorkerContext {
   bool configured_login = false;
   /// The server wants a password of whoever connects, and none is configured: clients that come now must log in.
   bool login_needed = false;
+  /// LoginChanges::number() as it was before the question that login_needed answers; 0: none was answered yet.
+  std::uint64_t logins_known = 0;
+  bool knows_logins() const { return configured_login || logins_known == login_changes.number(); }
+  /// Runs a task once login_needed is up to date. Never inside the call.
+  base::UniqueFunction<void(base::Task)> when_logins_known{};
   /// A client is gone: it is dropped as soon as nothing is under way for it. Never inside the call.
   base::UniqueFunction<void(std::uint64_t id)> client_left{};
   /// Bytes queued for all clients of this worker (limits.total_buffer).

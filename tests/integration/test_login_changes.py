@@ -28,17 +28,19 @@ def clients(stack, request):
         client.close()
 
 
-@pytest.mark.parametrize("way", ["CONFIG SET", "ACL SETUSER", "MULTI"])
+@pytest.mark.parametrize("way", ["CONFIG SET", "ACL SETUSER", "MULTI", "behind SUBSCRIBE"])
 def test_whoever_comes_after_a_password_was_set_needs_it_and_after_it_was_taken_away_needs_none(clients, way):
     def change(password):
         if way == "ACL SETUSER":
             return one.call("ACL", "SETUSER", "default", *([f">{password}"] if password else ["resetpass", "nopass"])) == b"OK"
-        if way == "CONFIG SET":
+        if way != "MULTI":
             return one.call("CONFIG", "SET", "requirepass", password) == b"OK"
         queued = (one.call("MULTI"), one.call("CONFIG", "SET", "requirepass", password), one.call("ECHO", "x"))
         return queued == (b"OK", b"QUEUED", b"QUEUED") and one.call("EXEC") == [b"OK", b"x"]
 
     one = clients()
+    if way == "behind SUBSCRIBE":
+        assert (one.call("SUBSCRIBE", "c"), one.call("UNSUBSCRIBE", "c")) == ([b"subscribe", b"c", 1], [b"unsubscribe", b"c", 0])
     for turn in range(4):
         password = f"later{turn}"
         assert change(password)
