@@ -3,6 +3,7 @@
 // Only for sources that already include Boost.Asio: a Stream over any Asio stream object (a socket, or TLS over one).
 
 #include <boost/asio.hpp>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -78,6 +79,11 @@ class AsioStream final : public Stream {
     int bytes = 0;
     if (::ioctl(object_->lowest_layer().native_handle(), TIOCOUTQ, &bytes) != 0 || bytes < 0) return 0;
     return static_cast<std::size_t>(bytes);
+  }
+  bool peer_closed() const override {
+    if constexpr (!std::is_same_v<AsioObject, StreamSocket>) return false;
+    pollfd look{.fd = object_->lowest_layer().native_handle(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&look, 1, 0) == 1 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
 
  private:

@@ -50,6 +50,8 @@ class Stream {
   virtual void close() = 0;
   /// Bytes that were written and that the peer's side has not taken yet; 0 where that can't be told.
   virtual std::size_t unsent() const { return 0; }
+  /// The peer has closed its side, whatever there is to be read before that; false where only reading would tell.
+  virtual bool peer_closed() const { return false; }
   /// The peer as a person writes it: 127.0.0.1:6379, [::1]:6379 or "unix".
   virtual std::string peer() const = 0;
 };

@@ -109,7 +109,7 @@ bool Pin::may_be_in_transaction() const {
 }
 
 bool Pin::greets() const {
-  return owes(PinEffect::kGreets);
+  return owes(PinEffect::kGreets) || owes(PinEffect::kReset);
 }
 
 bool Pin::must_be_raw() const {

@@ -90,6 +90,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void when_room(base::Task task) { on_room_ = std::move(task); }
 
   bool control() const { return kind_ == Kind::kControl; }
+  /// A HELLO or a RESET is under way: what comes behind it meets another state.
   bool greets() const;
   /// It has subscriptions from RESP3 and speaks RESP2 now, where messages look like replies: for a RawPipe.
   bool must_be_raw() const;

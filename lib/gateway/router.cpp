@@ -172,9 +172,10 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kClients:
     case Route::kControl:
       return want_pin(is_control(route, args) ? Pin::Kind::kControl : Pin::Kind::kShort);
+    case Route::kRaw:
+      return unsubscribes_nothing(args) ? forward(args, raw) : want_pin(Pin::Kind::kLong);
     case Route::kBlocking:
     case Route::kOwn:
-    case Route::kRaw:
       return want_pin(Pin::Kind::kLong);
     case Route::kRdma:
     case Route::kHangUp:

@@ -136,6 +136,7 @@ class Router final : public upstream::ReplySink {
   void tell_pin(std::span<const std::string_view> args);
   void mark_for_wait(PinPlan& wait);
   bool subscribes_by_pushes(std::span<const std::string_view> args) const;
+  bool unsubscribes_nothing(std::span<const std::string_view> args) const;
   bool start_raw();
   bool redirect_ready(std::span<const std::string_view> args);
   PinPlan plan(Route route, std::span<const std::string_view> args);

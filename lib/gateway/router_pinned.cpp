@@ -55,6 +55,10 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
   const bool answered = pin_->owed() == 0;
   switch (route) {
     case Route::kRaw:
+      if (unsubscribes_nothing(args)) {
+        send_pinned(route, args, raw);
+        break;
+      }
       if (!answered) return false;
       if (!promote_or_refuse(route)) break;
       if (!subscribes_by_pushes(args)) return start_raw();
@@ -158,7 +162,8 @@ void Router::mark_for_wait(PinPlan& wait) {
                           if (reply.starts_with('-') && !reply.starts_with("-READONLY")) *refusal = reply.substr(1);
                         }});
   wait.rewrite = [refusal](std::string reply) {
-    if (refusal->empty()) return reply;
+    // A user who may not WAIT hears that.
+    if (refusal->empty() || reply.starts_with("-NOPERM")) return reply;
     return "-ERR keyferry: nothing to wait for: on a shared listener WAIT needs SWAPDB, and the server said " +
            *refusal;
   };
@@ -227,6 +232,13 @@ void Router::advance_attach() {
 bool Router::subscribes_by_pushes(std::span<const std::string_view> args) const {
   return !dedicated_ && !pin_->in_transaction() && session_.client().protocol == resp::Protocol::kResp3 &&
          Subscriptions::wanted_by(args).has_value();
+}
+
+/// UNSUBSCRIBE and its like in RESP2 without a subscription (Pin::must_be_raw) and with one channel at most have one
+/// reply, as any command: no reason for the client to be carried byte for byte from then on.
+bool Router::unsubscribes_nothing(std::span<const std::string_view> args) const {
+  return args.size() <= 2 && row_ != nullptr && row_->name.ends_with("UNSUBSCRIBE") &&
+         session_.client().protocol == resp::Protocol::kResp2 && (!pin_ || !pin_->may_be_in_transaction());
 }
 
 /// The command that the parser has just given stays in the input: the pipe takes it from there.

@@ -573,6 +573,8 @@ void Session::tick(base::TimePoint now) {
   // but nothing would ever tell that nobody waits for a later one.
   const bool left = input_ended_ && router_.blocked();
   if (std::exchange(left_waiting_, left) && left) return close("closed by the client");
+  // Nothing is read any more behind a blocking command and a full buffer, so the end of its input is looked for.
+  if (!reading_ && router_.blocked() && stream_->peer_closed()) return close("closed by the client");
   const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for =
       (writing_ && (holds_something || closing_)) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);

@@ -68,3 +68,34 @@ def test_what_was_sent_before_has_run(clients, stack, first, last):
                                             ("9223372036854775808", "ERR Protocol version is not an integer or out of range"), ("", "ERR Protocol version is not an integer or out of range")])  # fmt: skip
 def test_R6_a_protocol_that_is_none_is_refused_in_the_servers_words(clients, version, error):
     assert clients().call("HELLO", version) == error
+
+
+def test_a_client_that_leaves_with_much_unread_behind_its_blocking_command_blocks_no_longer(clients, stack):
+    def blocked():
+        return stack.direct_info_client.info("clients")["blocked_clients"]
+
+    one = clients()
+    one.raw(request("BLPOP", "nothing", 0) + 700 * request("SET", "behind", "x" * 100))
+    wait_until(lambda: blocked() == 1, "a client that is blocked", blocked)
+    one.close()
+    wait_until(lambda: blocked() == 0, "nobody blocked any more", blocked)
+
+
+@pytest.mark.parametrize("before", [[], [("MULTI",)], [("WATCH", "k")], [("CLIENT", "CAPA", "redirect")]], ids=lambda before: " ".join(before[0]) if before else "nothing")
+def test_tracking_that_was_asked_for_behind_a_reset_is_on(clients, stack, before):
+    one = clients()
+    for words in before:
+        assert one.call(*words) == b"OK"
+    one.raw(request("RESET") + request("CLIENT", "TRACKING", "ON", "OPTIN"))
+    assert [one.reply() for _ in range(2)] == [b"RESET", b"OK"]
+    assert one.call("CLIENT", "CACHING", "YES") == b"OK"
+    assert set(one.call("CLIENT", "TRACKINGINFO")[1]) >= {b"on", b"optin"}
+
+
+@pytest.mark.parametrize("name", ["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"])
+def test_a_client_without_subscriptions_that_ends_them_stays_what_it_was(clients, name):
+    one = clients()
+    number = one.call("CLIENT", "ID")
+    one.raw(request(name) + request("PING") + request(name, "c") + request("MULTI") + request("DISCARD") + request("CLIENT", "ID"))
+    kind = name.lower().encode()
+    assert [one.reply() for _ in range(6)] == [[kind, None, 0], b"PONG", [kind, b"c", 0], b"OK", b"OK", number]
