@@ -81,7 +81,6 @@ class AsioStream final : public Stream {
     return static_cast<std::size_t>(bytes);
   }
   bool peer_closed() const override {
-    if constexpr (!std::is_same_v<AsioObject, StreamSocket>) return false;
     pollfd look{.fd = object_->lowest_layer().native_handle(), .events = POLLRDHUP, .revents = 0};
     return ::poll(&look, 1, 0) == 1 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }

@@ -10,8 +10,8 @@
 
 namespace keyferry::gateway {
 
-/// Answers what concerns the connection between client and gateway alone: RESET, QUIT and what CLIENT says of the
-/// client itself. The reply goes to `tag` and is written in the client's protocol (R4).
+/// Answers what concerns the connection between client and gateway alone: RESET, QUIT and, once the server has allowed
+/// it, what CLIENT says of the client itself. The reply goes to `tag` and is written in the client's protocol (R4).
 void run_local(Session& session, std::span<const std::string_view> args, SlotTag tag);
 
 /// What HELLO without AUTH asks for.

@@ -20,9 +20,12 @@ constexpr std::size_t kMostChecked = 1024 * 1024;
 constexpr std::string_view kResetReply = "+RESET\r\n";
 // More at once is not searched for commands that change logins.
 constexpr std::size_t kMostSearched = 4096;
+// How long after them what the server says may be the answer: later the worker has asked by itself.
+constexpr base::Duration kMayAnswer = std::chrono::seconds(1);
 
 /// Whether commands among the bytes may change logins (LoginChanges). A look at words only, as commands are not
-/// followed here: what it finds too much costs a question to the server, what it misses is noticed within a second.
+/// followed here: what it finds too much (a channel of such a name) costs questions to the server for a second, what it
+/// misses is noticed within one.
 bool mentions_logins(std::string_view bytes) {
   if (bytes.size() > kMostSearched) return false;
   const auto same = [](char one, char lower) { return (one | 0x20) == lower; };
@@ -55,7 +58,7 @@ void RawPipe::to_server() {
     });
   }
   mark_writes();
-  changes_logins_ = changes_logins_ || mentions_logins(bytes);
+  if (mentions_logins(bytes)) logins_mentioned_ = base::Clock::steady().now();
   connection_->write({base::as_bytes(bytes)},
                      [self = shared_from_this(), this, count = bytes.size()](std::error_code error) {
                        if (!connection_) return;
@@ -160,6 +163,14 @@ bool RawPipe::follow_replies(std::string_view bytes) {
 /// came.
 void RawPipe::finish_reset() {
   if (reset_ != Reset::kWritten || !reset_answered_) return;
+  WorkerContext& worker = session_.worker();
+  if (worker.knows_logins()) return become_what_it_was();
+  worker.when_logins_known([self = shared_from_this(), this] {
+    if (connection_) become_what_it_was();
+  });
+}
+
+void RawPipe::become_what_it_was() {
   reset_client(session_);
   session_.tell_directory();
   end();
@@ -177,7 +188,7 @@ void RawPipe::to_client() {
       return end();
     }
     mark_writes();
-    if (changes_logins_) session_.worker().login_changes.count();
+    if (base::Clock::steady().now() - logins_mentioned_ < kMayAnswer) session_.worker().login_changes.count();
     session_.push(bytes);
     if (watches_ && !replies_lost_ && follow_replies(bytes)) {
       reset_answered_ = true;

@@ -37,6 +37,7 @@ class RawPipe final : public Operation {
   std::size_t pass_all();
   bool follow_replies(std::string_view bytes);
   void finish_reset();
+  void become_what_it_was();
   void to_client();
   void mark_writes();
   void end();
@@ -44,8 +45,8 @@ class RawPipe final : public Operation {
   std::unique_ptr<upstream::Connection> connection_;
   upstream::LendingPool& pool_;
   bool reading_ = false;
-  /// The client has sent what may change logins, and whatever comes back may tell it that this was done.
-  bool changes_logins_ = false;
+  /// When the client sent what may change logins: what comes back behind it may say that this was done.
+  base::TimePoint logins_mentioned_{};
   /// RESET has to be noticed, so commands are followed, and replies to find the one to it.
   bool watches_;
   /// In the rest of a command that is too long to be kept.

@@ -22,8 +22,6 @@ namespace keyferry::gateway {
 namespace {
 
 constexpr std::size_t kMostOverlappingGets = 4;
-// A larger command does not go by a shared channel (R33).
-constexpr std::size_t kMostShared = 64 * base::kKiB + 512;
 // What one client's reads may take to be kept for another try (upstream.retry_reads).
 constexpr std::size_t kMostKept = 256 * base::kKiB;
 
@@ -72,12 +70,16 @@ bool Router::query_waits() {
 
 /// RESET makes a client what it was when it came: whether it must log in then is to be known first.
 bool Router::reset_waits() {
-  if (row_ == nullptr || row_->name != "RESET" || worker_.knows_logins()) return false;
+  if (row_ == nullptr || row_->name != "RESET") return false;
+  if (!session_.all_answered()) return true;
+  // One answer will do, or changes of others could hold it up for ever.
+  if (std::exchange(logins_asked_, false) || worker_.knows_logins()) return false;
   if (std::exchange(asking_logins_, true)) return true;
   worker_.when_logins_known([this, session = session_.weak_from_this()] {
     const auto alive = session.lock();
     if (!alive) return;
     asking_logins_ = false;
+    logins_asked_ = true;
     session_.process();
   });
   return true;
@@ -155,7 +157,7 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
       if (equals_upper(args[0], "HELLO")) return greet(args, raw.size());
       if (equals_upper(args[0], "CLIENT")) return ask_leave(args, raw);
       // What is under way runs to its end as whoever sent it (R54).
-      if (equals_upper(args[0], "RESET") && (!operations_.empty() || !leaves_.empty())) return false;
+      if (equals_upper(args[0], "RESET") && !operations_.empty()) return false;
       const SlotTag tag = session_.open_reply(CommandClass::kLocal);
       run_local(session_, args, tag);
       session_.tell_directory();

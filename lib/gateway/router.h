@@ -91,6 +91,9 @@ class Router final : public upstream::ReplySink {
   void on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) override;
 
  private:
+  /// A larger command does not go by a shared channel (R33).
+  static constexpr std::size_t kMostShared = 64 * base::kKiB + 512;
+
   /// A CLIENT command that is answered here once the server has allowed it.
   struct Leave {
     std::vector<std::string> args;
@@ -185,8 +188,9 @@ class Router final : public upstream::ReplySink {
   std::shared_ptr<Pin> pin_;
   /// CLIENT LIST, INFO or KILL under way, or over.
   std::shared_ptr<ClientQuery> query_;
-  /// A RESET waits for the worker to know who must log in.
+  /// A RESET waits for the worker to know who must log in, or has waited.
   bool asking_logins_ = false;
+  bool logins_asked_ = false;
   /// Of attach().
   std::vector<std::function<void()>> attaching_;
   /// The client that this one's redirection waits for to be attached, and the one that had its chance; 0: none.

@@ -17,6 +17,11 @@ namespace keyferry::gateway {
 bool Router::ask_leave(std::span<const std::string_view> args, std::string_view raw) {
   constexpr upstream::Access kAccess = upstream::Access::kReads;
   if (!ordinary_may_start(kAccess)) return false;
+  if (raw.size() > kMostShared) {
+    refuse("ERR keyferry: an argument of this command is too long");
+    session_.end_command(raw.size());
+    return true;
+  }
   std::string command;
   if (args.size() == 3 && equals_upper(args[1], "SETNAME")) {
     resp::append_command(command, {"CLIENT", "SETNAME", ""});

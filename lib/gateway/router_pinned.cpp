@@ -53,6 +53,8 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
   if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
   if (route == Route::kOwn && !redirect_ready(args)) return false;
   const bool answered = pin_->owed() == 0;
+  // The connection is named for the client then, as the client is called when all before it has been answered.
+  if (route == Route::kOwn && !pin_->kept() && !answered) return false;
   switch (route) {
     case Route::kRaw:
       if (unsubscribes_nothing(args)) {
@@ -73,6 +75,12 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       break;
     case Route::kLocal:
       if (session_.has_own_login() && args.size() == 1 && equals_upper(args[0], "RESET")) return reset_here(raw);
+      if (!dedicated_ && equals_upper(args[0], "QUIT")) {
+        // The connection is not lent on as one that the server is about to close.
+        if (!answered) return false;
+        run_local(session_, args, session_.open_reply(CommandClass::kLocal));
+        break;
+      }
       send_pinned(route, args, raw);
       break;
     case Route::kClients:

@@ -445,7 +445,8 @@ void Session::finish_reply(SlotTag tag) {
 /// Before the reply leaves. Such a command in a transaction is queued first and takes effect with EXEC.
 void Session::note_login_change(SlotTag tag) {
   const CommandRow* const row = slots_.row(tag);
-  if (row == nullptr) return;
+  // What was refused here has changed nothing.
+  if (row == nullptr || slots_.command_class(tag) == CommandClass::kLocal) return;
   if (may_change_logins(*row)) {
     login_change_queued_ = true;
   } else if (!login_change_queued_ || row->name != "EXEC") {
@@ -571,14 +572,13 @@ void Session::tick(base::TimePoint now) {
   if (closed_) return;
   // It closed its side before its blocking command went to the server: an element that was there is still delivered,
   // but nothing would ever tell that nobody waits for a later one.
-  const bool left = input_ended_ && router_.blocked();
+  // Behind it and a full buffer nothing is read any more, so the end of the input is looked for.
+  const bool left = router_.blocked() && (input_ended_ || (!reading_ && stream_->peer_closed()));
   if (std::exchange(left_waiting_, left) && left) return close("closed by the client");
-  // Nothing is read any more behind a blocking command and a full buffer, so the end of its input is looked for.
-  if (!reading_ && router_.blocked() && stream_->peer_closed()) return close("closed by the client");
   const bool holds_something = output_.holds_value() || router_.holds_something();
   const bool waited_for =
       (writing_ && (holds_something || closing_)) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);
-  // What lies in the kernel's send buffer was not taken by the client: that has room in steps of megabytes only.
+  // What lies in the kernel's send buffer was not taken by the client: that has room in large steps only.
   const std::uint64_t moved = waited_for ? moved_ - std::min<std::uint64_t>(moved_, stream_->unsent()) : moved_;
   if (!waited_for || moved >= moved_mark_ + kStallBytes || mark_time_ == base::TimePoint{}) {
     moved_mark_ = moved;

@@ -234,7 +234,7 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
     if (!asking_) ask();
   }
   void tick() {
-    if (context_.login_needed) ask_again();
+    if (context_.login_needed || unsure_) ask_again();
   }
 
  private:
@@ -259,6 +259,7 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
 
   void answered(int code, std::uint64_t changes) {
     asking_ = false;
+    // Who waits is let in when the server can't be asked, too, and hears that from it.
     context_.logins_known = changes;
     heed(code);
     // Of those who wait some may have come behind a change that is newer than the question.
@@ -275,7 +276,8 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
   }
 
   void heed(int code) {
-    if (code != 0 && code != upstream::kLoginNeeded) return;
+    unsure_ = code != 0 && code != upstream::kLoginNeeded;
+    if (unsure_) return;
     const bool before = std::exchange(context_.login_needed, code != 0);
     if (before == context_.login_needed) return;
     if (context_.login_needed) {
@@ -290,6 +292,8 @@ class Worker::LoginProbe final : public std::enable_shared_from_this<LoginProbe>
   const upstream::ConnectOptions options_;
   bool asking_ = false;
   base::TimePoint asked_{};
+  /// The last question got no answer.
+  bool unsure_ = false;
   std::vector<Waiting> waiting_;
 };
 
@@ -362,6 +366,7 @@ Worker::~Worker() {
 }
 
 void Worker::start() {
+  if (!context_.configured_login) login_probe_->when_known([] {});
   tick();
 }
 

@@ -235,8 +235,7 @@ TYPE_MAKERS = {b"string": "value", b"integer": "int", b"double": "float", b"patt
 
 
 # What keyferryd is known to answer otherwise, so that a step with it is made anew: an expression for the texts of its commands, a line each, and why.
-# What it answers without asking the ACL (CLIENT GETNAME ...) and WAIT by means of SWAPDB: users may do these here.
-# What ends a connection comes alone, and not while anything may wait: keyferryd does not see what is behind it.
+# What ends a connection comes alone, and not while anything may wait.
 KNOWN = {
     r"SCRIPT DEBUG": "the server refuses it in a pipeline; keyferryd sends it by itself",
     r"CLIENT TRACKING .*BCAST": "invalidations come at the end of the server's turn, and that is another one where keyferryd waits in between",

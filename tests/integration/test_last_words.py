@@ -99,3 +99,26 @@ def test_a_client_without_subscriptions_that_ends_them_stays_what_it_was(clients
     one.raw(request(name) + request("PING") + request(name, "c") + request("MULTI") + request("DISCARD") + request("CLIENT", "ID"))
     kind = name.lower().encode()
     assert [one.reply() for _ in range(6)] == [[kind, None, 0], b"PONG", [kind, b"c", 0], b"OK", b"OK", number]
+
+
+BEFORE_QUIT = {
+    "a transaction": [("MULTI",), ("SET", "quit", "v"), ("EXEC",)],
+    "a script": [("EVAL", "return 1", 0)],
+    "SELECT": [("SELECT", 1)],
+    "CLIENT LIST": [("CLIENT", "LIST")],
+    "BLPOP": [("RPUSH", "quit-list", "v"), ("BLPOP", "quit-list", 0)],
+    "WATCH": [("WATCH", "quit")],
+    "an open transaction": [("MULTI",), ("PING",)],
+    "tracking": [("CLIENT", "TRACKING", "ON")],
+}
+
+
+@pytest.mark.parametrize("before", BEFORE_QUIT.values(), ids=BEFORE_QUIT)
+def test_R13_quit_ends_the_client_and_nobody_else_behind_a_connection_of_its_own(clients, before):
+    for _ in range(3):
+        one, other = clients(), clients()
+        one.raw(b"".join(request(*words) for words in before) + request("QUIT"))
+        for _ in before:
+            assert not isinstance(one.reply(), Exception)
+        assert one.reply() == b"OK" and ended(one)
+        assert (other.call("MULTI"), other.call("PING"), other.call("EXEC")) == (b"OK", b"QUEUED", [b"PONG"])

@@ -1,10 +1,11 @@
 """Whoever connects behind a command that changes logins meets the change at once, and CLIENT's commands that are answered by the gateway have the server's leave."""
 
+import contextlib
 import pathlib
 import tempfile
 
 import pytest
-from running_stack import PATIENCE
+from running_stack import PATIENCE, wait_until
 from wire import Wire, request
 
 DEDICATED = str(pathlib.Path(tempfile.mkdtemp(prefix="kf-login-changes-")) / "dedicated.sock")
@@ -26,6 +27,13 @@ def clients(stack, request):
     stack.direct_info_client.execute_command("ACL", "SETUSER", "default", "on", "nopass", "+@all")
     for client in made:
         client.close()
+
+    def all_let_in():
+        # One for each worker.
+        with contextlib.ExitStack() as opened:
+            return [opened.enter_context(stack.wire()).call("PING") for _ in range(4)] == [b"PONG"] * 4
+
+    wait_until(all_let_in, "what was changed past the gateway to be noticed")
 
 
 @pytest.mark.parametrize("way", ["CONFIG SET", "ACL SETUSER", "MULTI", "behind SUBSCRIBE"])
@@ -52,6 +60,31 @@ def test_whoever_comes_after_a_password_was_set_needs_it_and_after_it_was_taken_
         assert change("")
         assert [clients().call("PING") for _ in range(4)] == [b"PONG"] * 4
         assert new[0].call("PING") == b"PONG"
+
+
+@pytest.mark.parametrize("change", [[("CONFIG", "SET", "requirepass", "x")], [("MULTI",), ("CONFIG", "SET", "requirepass", "x"), ("EXEC",)]], ids=["plainly", "MULTI"])
+def test_a_reset_in_the_same_write_as_a_new_password_meets_it(clients, change):
+    one = clients()
+    one.raw(b"".join(request(*words) for words in change) + request("RESET") + request("GET", "k"))
+    replies = [one.reply() for _ in range(len(change) + 2)]
+    assert replies[-2:] == [b"RESET", NOAUTH]
+    assert (one.call("AUTH", "x"), one.call("GET", "k")) == (b"OK", None)
+
+
+def test_what_was_refused_here_changes_no_logins(clients, stack):
+    one = clients()
+    assert one.call("CONFIG", "SET", "requirepass", "x") == b"OK"
+    stranger = clients()
+    assert stranger.call("CONFIG", "SET", "maxmemory", "0") == NOAUTH
+    stranger.raw(100 * request("CONFIG", "SET", "maxmemory", "0") + request("RESET") + request("AUTH", "x") + request("GET", "k"))
+    assert [stranger.reply() for _ in range(103)] == 100 * [NOAUTH] + [b"RESET", b"OK", None]
+
+
+def test_a_name_that_is_too_long_for_a_shared_connection_is_refused(clients):
+    one = clients()
+    reply = one.call("CLIENT", "SETNAME", "x" * 300_000)
+    assert reply == b"OK" or "an argument of this command is too long" in reply
+    assert one.call("PING") == b"PONG"
 
 
 CLIENT_COMMANDS = [("SETNAME", "me"), ("SETINFO", "LIB-NAME", "mine"), ("SETINFO", "lib-ver", "1.0"), ("GETNAME",), ("ID",)]
