@@ -4,8 +4,8 @@
     {"tag", "do": "get", "key", "values": [[length, seed]]}  -> {"tag", "outcome": "value", "length"} or {"tag", "outcome": "missing"}
     both                                                     -> {"tag", "outcome": "error" or "closed", "text"}
 
-Behind every command the client names itself by the tag and asks for its name, which keyferryd answers without the server, so that a reply too few or too
-many is seen at once. Whatever else comes ends the process with status 1.
+Behind every command comes a HELLO with an option that there is not, named after the tag, which keyferryd refuses without the server, so that a reply too few
+or too many is seen at once. Whatever else comes ends the process with status 1.
 """
 
 import json
@@ -18,8 +18,7 @@ from wire import ErrorReply, Pattern, Wire, WireError  # noqa: E402
 
 
 def mark_end(wire, task):
-    wire.send("CLIENT", "SETNAME", task["tag"])
-    wire.send("CLIENT", "GETNAME")
+    wire.send("HELLO", 2, f"tag{task['tag']}")
 
 
 def store(wire, task):
@@ -57,8 +56,8 @@ def main():
         try:
             wire = wire or Wire(address, timeout)
             answer = (store if task["do"] == "set" else fetch)(wire, task)
-            behind = [wire.reply(), wire.reply()]
-            if behind != [b"OK", str(task["tag"]).encode()]:
+            behind = wire.reply()
+            if behind != f"ERR Syntax error in HELLO option 'tag{task['tag']}'":
                 raise WireError(f"behind the reply came {behind!r}, not the tag {task['tag']}")
         except (EOFError, ConnectionError) as error:
             wire = None
