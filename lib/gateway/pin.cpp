@@ -108,7 +108,7 @@ bool Pin::may_be_in_transaction() const {
   return in_multi_ || owes(PinEffect::kMulti);
 }
 
-bool Pin::greets() const {
+bool Pin::holds_up() const {
   return owes(PinEffect::kGreets) || owes(PinEffect::kReset);
 }
 

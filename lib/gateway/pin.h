@@ -91,7 +91,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
 
   bool control() const { return kind_ == Kind::kControl; }
   /// A HELLO or a RESET is under way: what comes behind it meets another state.
-  bool greets() const;
+  bool holds_up() const;
   /// It has subscriptions from RESP3 and speaks RESP2 now, where messages look like replies: for a RawPipe.
   bool must_be_raw() const;
   /// Replies that have not come.

@@ -68,7 +68,8 @@ bool Router::query_waits() {
   return false;
 }
 
-/// RESET makes a client what it was when it came: whether it must log in then is to be known first.
+/// RESET makes a client what it was when it came: what is under way runs to its end as whoever sent it (R54), and
+/// whether the client must log in then is to be known first.
 bool Router::reset_waits() {
   if (row_ == nullptr || row_->name != "RESET") return false;
   if (!session_.all_answered()) return true;
@@ -156,8 +157,6 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kLocal: {
       if (equals_upper(args[0], "HELLO")) return greet(args, raw.size());
       if (equals_upper(args[0], "CLIENT")) return ask_leave(args, raw);
-      // What is under way runs to its end as whoever sent it (R54).
-      if (equals_upper(args[0], "RESET") && !operations_.empty()) return false;
       const SlotTag tag = session_.open_reply(CommandClass::kLocal);
       run_local(session_, args, tag);
       session_.tell_directory();

@@ -11,12 +11,18 @@
 
 namespace keyferry::gateway {
 
+namespace {
+constexpr std::size_t kMostKeptBehind = 1024;
+}  // namespace
+
 /// CLIENT SETNAME, SETINFO, GETNAME, ID: what they speak of is the gateway's, but whether this user may say so, and the
 /// number of arguments, are the server's to judge. It is asked by the same command, with arguments that change nothing
 /// on a shared connection.
 bool Router::ask_leave(std::span<const std::string_view> args, std::string_view raw) {
   constexpr upstream::Access kAccess = upstream::Access::kReads;
   if (!ordinary_may_start(kAccess)) return false;
+  // One that is long waits for those before it: what is kept here is in no account.
+  if (raw.size() > kMostKeptBehind && !leaves_.empty()) return false;
   if (raw.size() > kMostShared) {
     refuse("ERR keyferry: an argument of this command is too long");
     session_.end_command(raw.size());

@@ -49,7 +49,7 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
   }
   // It is not for what comes behind.
   if (pin_->control() && !is_control(route, args)) return false;
-  if (pin_->greets()) return false;
+  if (pin_->holds_up()) return false;
   if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
   if (route == Route::kOwn && !redirect_ready(args)) return false;
   const bool answered = pin_->owed() == 0;
@@ -399,7 +399,7 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
     return true;
   }
   bool failed = false;
-  if (!pin_ready(failed) || pin_->greets()) return false;
+  if (!pin_ready(failed) || pin_->holds_up()) return false;
   if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
   // Its ids have to be looked at (R7).
   if (route == Route::kClients) {

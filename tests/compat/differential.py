@@ -28,7 +28,8 @@ from running_stack import Stack, StackOptions, wait_until  # noqa: E402
 from wire import Wire  # noqa: E402
 
 WAIT = 0.05  # seconds, longer than the commands that wait for a while
-PATIENCE = 2  # seconds for keyferryd to say what the server said
+PATIENCE = 10  # seconds for keyferryd to say what the server said
+TO_LEAVE = 10  # seconds for a client that is gone to be gone at the server: keyferryd looks once a second for what it can't read
 BLOCKING = (b"BLPOP", b"BRPOP", b"BLMOVE", b"BLMPOP", b"BRPOPLPUSH", b"BZPOPMIN", b"BZPOPMAX", b"BZMPOP", b"WAIT", b"WAITAOF", b"BLOB.TCP_SET", b"BLOB.TCP_GET")
 SERVER_OPTIONS = ["--hash-seed", "differential", "--activerehashing", "no"]  # the same order of sets and hashes
 
@@ -328,7 +329,7 @@ class Pair:
         stored = [side.admin.call("DEBUG", "DIGEST") for side in self.sides]
         if stored[0] != stored[1]:
             return Difference(len(steps) - 1, -1, f"stores {stored[0]}", f"stores {stored[1]}")
-        kept = [side.leave(self.patience) for side in self.sides]
+        kept = [side.leave(TO_LEAVE) for side in self.sides]
         if kept[0] != kept[1]:
             return Difference(len(steps) - 1, -1, f"keeps {kept[0]} of clients that are gone", f"keeps {kept[1]}")
         return None

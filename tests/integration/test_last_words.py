@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 from running_stack import PATIENCE, wait_until
-from wire import Wire, request
+from wire import Wire, ended, request
 
 DEDICATED = str(pathlib.Path(tempfile.mkdtemp(prefix="kf-last-words-")) / "dedicated.sock")
 WRONG = b"*01\r\n$4\r\nPING\r\n"
@@ -25,12 +25,6 @@ def clients(stack, request):
     yield make
     for client in made:
         client.close()
-
-
-def ended(client):
-    with pytest.raises(EOFError):
-        client.reply()
-    return True
 
 
 def test_a_push_that_was_asked_for_comes_before_the_error(clients):

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 from running_stack import PATIENCE, wait_until
-from wire import Wire, request
+from wire import Wire, ended, request
 
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="kf-logins-"))
 LOCKED, MAPPED, OTHERS, OURS = (str(FOLDER / f"{name}.sock") for name in ("locked", "mapped", "others", "ours"))
@@ -40,12 +40,6 @@ def clients(stack):
     yield make
     for client in made:
         client.close()
-
-
-def ended(client):
-    with pytest.raises(EOFError):
-        client.reply()
-    return True
 
 
 def test_R134_a_login_that_the_server_does_not_answer_ends_in_an_error(clients, stack):

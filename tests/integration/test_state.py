@@ -386,4 +386,7 @@ def test_a_user_who_may_not_mark_its_writes_gets_an_error_from_wait_and_no_false
     one = clients()
     assert one.call("AUTH", "eve", "x") == one.call("SET", "k", "v") == b"OK"
     assert "needs SWAPDB" in one.call("WAIT", 0, 10)
+    stack.direct_info_client.execute_command("ACL", "SETUSER", "unwaiting", "reset", "on", "nopass", "~*", "+@all", "-swapdb", "-wait")
+    assert one.call("AUTH", "unwaiting", "x") == b"OK"
+    assert one.call("WAIT", 0, 10) == "NOPERM User unwaiting has no permissions to run the 'wait' command"
     assert one.call("GET", "k") == b"v"

@@ -43,6 +43,15 @@ class ErrorReply(str):
     """An error that the peer sent: its text from the code on."""
 
 
+def ended(client):
+    """That a connection has ended, with nothing more said."""
+    try:
+        client.reply()
+    except EOFError:
+        return True
+    return False
+
+
 def request(*words):
     parts = [f"*{len(words)}\r\n".encode()]
     for word in words:

@@ -51,6 +51,12 @@ TEST_F(ListenerTest, HandsOnWhatConnectsOverTcp) {
   std::string transport;
   Listener listener(loop, {.host = "127.0.0.1", .port = 0, .path = {}}, [&](base::Fd socket, std::string_view kind) {
     EXPECT_TRUE(socket);
+    // Bounded: the kernel's own choice would grow to megabytes.
+    int most = 0;
+    socklen_t size = sizeof(most);
+    EXPECT_EQ(::getsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &most, &size), 0);
+    EXPECT_GT(most, 256 * 1024);
+    EXPECT_LE(most, 512 * 1024);
     transport = kind;
     loop.stop();
   });
