@@ -39,8 +39,8 @@ Json client_row(const gateway::ClientReport& client, base::TimePoint now) {
   const gateway::CommandRow* const command = activity.command.load(std::memory_order_relaxed);
   const auto whole_seconds = [](base::Duration duration) { return static_cast<std::int64_t>(base::seconds(duration)); };
   return {{"id", facts.id},
-          {"address", facts.address},
-          {"listener", facts.local_address},
+          {"address", facts.address()},
+          {"listener", *facts.local_address},
           {"name", facts.name},
           {"library", facts.library_name},
           {"user", facts.user},

@@ -4,9 +4,9 @@
 
 namespace keyferry::gateway {
 
-void ClientDirectory::enter(const ClientFacts& facts, Door kill, Door attach) {
+void ClientDirectory::enter(const ClientFacts& facts, base::Executor& home, std::weak_ptr<ReachableClient> client) {
   const std::lock_guard lock(mutex_);
-  clients_[facts.id] = {{facts, 0}, std::move(kill), std::move(attach)};
+  clients_.insert_or_assign(facts.id, Entry{{facts, 0}, {&home, std::move(client)}});
 }
 
 void ClientDirectory::update(const ClientFacts& facts) {
@@ -52,28 +52,35 @@ std::uint64_t ClientDirectory::client_of(std::uint64_t server_id) const {
 }
 
 bool ClientDirectory::kill(std::uint64_t id, std::function<void()> done) {
-  Door kill;
+  Door door;
   {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(id);
     if (found == clients_.end()) return false;
-    kill = std::move(found->second.kill);
+    door = std::move(found->second.door);
     forget_server_id(found->second.client);
     clients_.erase(found);
   }
-  kill(std::move(done));
+  door.home->post([client = std::move(door.client), done = std::move(done)] {
+    if (const auto alive = client.lock()) alive->kill();
+    done();
+  });
   return true;
 }
 
 bool ClientDirectory::attach(std::uint64_t id, std::function<void()> done) const {
-  Door attach;
+  Door door;
   {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(id);
     if (found == clients_.end()) return false;
-    attach = found->second.attach;
+    door = found->second.door;
   }
-  attach(std::move(done));
+  door.home->post([client = std::move(door.client), done = std::move(done)]() mutable {
+    const auto alive = client.lock();
+    if (!alive) return done();
+    alive->attach(std::move(done));
+  });
   return true;
 }
 

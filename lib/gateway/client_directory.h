@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/executor.h"
 
 namespace keyferry::gateway {
 
@@ -32,9 +33,10 @@ struct ClientActivity {
 /// What the gateway knows of a local client, for CLIENT LIST.
 struct ClientFacts {
   std::uint64_t id = 0;
-  /// host:port, for a Unix socket its path and :0, as the server has it; where the client came from and to.
-  std::string address;
-  std::string local_address;
+  /// host:port where it came from; empty for one that came by a Unix socket.
+  std::string peer;
+  /// host:port where it came to, for a Unix socket its path and :0. Shared by the clients that came there.
+  std::shared_ptr<const std::string> local_address{};
   bool unix_socket = false;
   /// It knows itself by the server's id of its connection, which it keeps for life.
   bool dedicated = false;
@@ -48,6 +50,9 @@ struct ClientFacts {
   std::uint64_t redirect = 0;
   base::TimePoint since{};
   std::shared_ptr<const ClientActivity> activity{};
+
+  /// Where it came from, as the server has it: of a Unix socket nothing but that is known.
+  const std::string& address() const { return unix_socket ? *local_address : peer; }
 };
 
 /// A client, and the server's id of the connection of its own; 0 if it has none now.
@@ -58,17 +63,26 @@ struct ListedClient {
   base::TimePoint pinned_at{};
 };
 
+/// What others may ask of a client, on its own thread.
+class ReachableClient {
+ public:
+  /// Ends it.
+  virtual void kill() = 0;
+  /// Gives it a connection of its own, if it can. Calls `done` when it has one, can't have one or is gone.
+  virtual void attach(std::function<void()> done) = 0;
+
+ protected:
+  ~ReachableClient() = default;
+};
+
 /// All local clients of the gateway and, while they have one, the server's id of the connection of their own: ids that
 /// clients see are the gateway's, ids that the server knows are its connections'. Shared by all workers: each enters
 /// and removes its own clients, any reads; one lock, held for a look-up or a copy of the list. Touched when a client
 /// comes, goes, changes its name or gets a connection of its own, never for an ordinary command.
 class ClientDirectory {
  public:
-  /// What is asked of a client, on its own thread, and then calls `done` there. Itself called from any thread.
-  using Door = std::function<void(std::function<void()> done)>;
-
-  /// Enters a client. `kill` ends it, `attach` gives it a connection of its own if it can.
-  void enter(const ClientFacts& facts, Door kill, Door attach);
+  /// Enters a client, which belongs to the thread of `home`.
+  void enter(const ClientFacts& facts, base::Executor& home, std::weak_ptr<ReachableClient> client);
   /// What has changed about it.
   void update(const ClientFacts& facts);
   void remove(std::uint64_t id);
@@ -79,18 +93,23 @@ class ClientDirectory {
   std::optional<std::uint64_t> server_id(std::uint64_t id) const;
   /// 0: the connection is nobody's.
   std::uint64_t client_of(std::uint64_t server_id) const;
-  /// The client is on no list any more, and `done` is called when it has ended. False: no such client, and no call.
+  /// The client is on no list any more, and `done` is called on its thread when it has ended. False: no such client,
+  /// and no call.
   bool kill(std::uint64_t id, std::function<void()> done);
-  /// `done` is called when the client has a connection of its own, or can't have one. False: as above.
+  /// `done` is called there when the client has a connection of its own, or can't have one. False: as above.
   bool attach(std::uint64_t id, std::function<void()> done) const;
   /// All, by id.
   std::vector<ListedClient> all() const;
 
  private:
+  /// Where a client is reached. It is looked up on its own thread alone, so that no other one lets go of it last.
+  struct Door {
+    base::Executor* home;
+    std::weak_ptr<ReachableClient> client;
+  };
   struct Entry {
     ListedClient client;
-    Door kill;
-    Door attach;
+    Door door;
   };
 
   void forget_server_id(const ListedClient& client);

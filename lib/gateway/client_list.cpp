@@ -138,8 +138,8 @@ std::string ClientLine::text() const {
 ClientLine line_of(const ClientFacts& client, const ClientLine* server, base::TimePoint now) {
   ClientLine line = server != nullptr ? *server : plain_line(client);
   if (!client.dedicated) line.set("id", std::to_string(client.id));
-  line.set("addr", client.address);
-  line.set("laddr", client.local_address);
+  line.set("addr", client.address());
+  line.set("laddr", *client.local_address);
   // A client whose bytes pass as they are may have told the server alone.
   if (line.get("name").empty()) line.set("name", client.name);
   if (line.get("lib-name").empty()) line.set("lib-name", client.library_name);

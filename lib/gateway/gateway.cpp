@@ -54,7 +54,7 @@ void Gateway::place(base::Fd socket, ClientOrigin origin, const TlsServer* tls) 
                   peer ? std::to_string(peer->uid) : "(unknown)");
     return turn_away(std::move(socket), "peer", "NOPERM keyferry: your user may not use this socket", tls);
   }
-  origin.identity = origin.rules->identity_of(peer);
+  origin.user = origin.rules->user_of(peer);
   const auto least = std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->clients() < b->clients(); });
   origin.id = next_id_++;

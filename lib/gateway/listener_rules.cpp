@@ -33,13 +33,13 @@ bool ListenerRules::admits(const PeerCredentials& peer) const {
   });
 }
 
-upstream::Identity ListenerRules::identity_of(const std::optional<PeerCredentials>& peer) const {
+const MappedUser* ListenerRules::user_of(const std::optional<PeerCredentials>& peer) const {
   if (peer) {
     for (const auto& [uid, mapped] : users_by_uid) {
-      if (uid == peer->uid) return mapped.identity();
+      if (uid == peer->uid) return &mapped;
     }
   }
-  return user ? user->identity() : upstream::Identity{};
+  return user ? &*user : nullptr;
 }
 
 bool ListenerRules::denies(std::span<const std::string_view> args) const {

@@ -51,8 +51,9 @@ struct ListenerRules {
   resp::Protocol protocol = resp::Protocol::kResp2;
 
   bool admits(const PeerCredentials& peer) const;
-  /// `peer`: nothing for clients that came by TCP.
-  upstream::Identity identity_of(const std::optional<PeerCredentials>& peer) const;
+  /// Whom a client acts as until it says, null for the configuration's user; lives as long as the rules. `peer`:
+  /// nothing for clients that came by TCP.
+  const MappedUser* user_of(const std::optional<PeerCredentials>& peer) const;
   bool denies(std::span<const std::string_view> args) const;
   /// What a client sends has to be looked at to the end.
   bool guards() const { return require_auth || user || !users_by_uid.empty() || !deny_commands.empty(); }

@@ -86,7 +86,8 @@ void OutputQueue::written(std::size_t bytes) {
     if (front_written_ != size) return;
     if (text == nullptr) {
       --values_;
-      if (observer_) observer_(base::Clock::steady().now() - std::get<Value>(front).since);
+      if (deliver_ != nullptr)
+        deliver_->observe(base::seconds(base::Clock::steady().now() - std::get<Value>(front).since));
     }
     front_written_ = 0;
     items_.pop_front();

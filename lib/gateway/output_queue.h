@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/unique_function.h"
+#include "telemetry/registry.h"
 #include "transfer/checked_value.h"
 
 namespace keyferry::gateway {
@@ -21,6 +21,9 @@ namespace keyferry::gateway {
 /// the value has taken its last byte. Belongs to the worker's thread.
 class OutputQueue {
  public:
+  /// `deliver`, if given, is fed with the time from append_value() to each value's last byte being taken.
+  explicit OutputQueue(telemetry::Histogram* deliver = nullptr) : deliver_(deliver) {}
+
   void append(std::string_view bytes);
   /// The value as one bulk string: header, the bytes straight out of the pool, CR LF.
   void append_value(transfer::SharedValue value);
@@ -41,8 +44,6 @@ class OutputQueue {
   std::span<const base::ConstBytes> gather(std::size_t most_spans, std::size_t most_bytes);
   /// The socket took this many bytes of what gather() gave.
   void written(std::size_t bytes);
-  /// Called with the time from append_value() to the value's last byte being taken.
-  void on_value_written(base::UniqueFunction<void(base::Duration)> observer) { observer_ = std::move(observer); }
   /// Drops everything; only when no write is under way.
   void clear();
   /// Keeps no memory that is not in use; as clear().
@@ -62,6 +63,7 @@ class OutputQueue {
 
   void gather_value(const transfer::CheckedValue& value, std::size_t skip, std::size_t most_spans);
 
+  telemetry::Histogram* const deliver_;
   /// No memory while it is empty, as most are most of the time.
   std::list<Item> items_;
   /// Bytes of the first item that were written already.
@@ -71,7 +73,6 @@ class OutputQueue {
   std::uint64_t written_ = 0;
   std::size_t values_ = 0;
   std::vector<base::ConstBytes> spans_;
-  base::UniqueFunction<void(base::Duration)> observer_;
 };
 
 }  // namespace keyferry::gateway

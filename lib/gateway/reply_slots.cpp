@@ -93,7 +93,7 @@ void ReplySlots::finish(SlotTag tag, base::TimePoint now) {
 void ReplySlots::drain() {
   while (!slots_.empty()) {
     if (!slots_.front().done) return;
-    if (observer_) observer_(slots_.front().reply);
+    if (watcher_ != nullptr) watcher_->left(slots_.front().reply, output_.appended_total());
     slots_.pop_front();
     ++first_;
     if (!pushes_.empty()) {

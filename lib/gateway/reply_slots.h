@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/unique_function.h"
 #include "gateway/output_queue.h"
 #include "transfer/checked_value.h"
 #include "transfer/write_marks.h"
@@ -55,8 +54,17 @@ class ReplySlots {
     base::TimePoint asked{};
     base::TimePoint finished{};
   };
-  /// `observer` is told of each reply when all of it is in the output.
-  void on_left(base::UniqueFunction<void(const Reply&)> observer) { observer_ = std::move(observer); }
+  /// Follows replies on their way to the client.
+  class Watcher {
+   public:
+    /// All of a reply is in the output, its last byte being the `end`th of all that the client gets.
+    virtual void left(const Reply& reply, std::uint64_t end) = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+  /// `watcher` is told of each reply that leaves, and lives until none does any more.
+  void watch_with(Watcher& watcher) { watcher_ = &watcher; }
 
   /// Before the command is sent anywhere. `writes`: what it may write. `row`: see Reply.
   SlotTag open(CommandClass command_class, base::TimePoint now, Mark writes, const CommandRow* row = nullptr);
@@ -111,7 +119,7 @@ class ReplySlots {
 
   OutputQueue& output_;
   transfer::WriteMarks& marks_;
-  base::UniqueFunction<void(const Reply&)> observer_;
+  Watcher* watcher_ = nullptr;
   std::string pushes_;
   /// Unlike a deque it has no memory until it is used, and gives it back when it is told to.
   boost::circular_buffer<Slot> slots_;

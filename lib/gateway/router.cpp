@@ -273,7 +273,7 @@ bool Router::ask_again(SlotTag tag, bool begun, bool was_connected, bool first) 
   if (first) {
     still_lost_ = outstanding_;
     if (still_lost_ != 0) lost_channel_ = channel_;
-    channel_ = worker_.channels.pick(channel_identity_, channel_protocol_);
+    channel_ = worker_.channels.pick(channel_->identity(), channel_->protocol());
   }
   ++outstanding_;
   worker_.metrics.shard.counter(telemetry::Metric::kReadRetriesTotal).add();
@@ -288,10 +288,9 @@ bool Router::ordinary_may_start(upstream::Access access) const {
   if (outstanding_ == 0) return true;
   const bool only_reads = outstanding_ <= reads_behind_;
   if (only_reads && channel_->owes_writes() == (access == upstream::Access::kReads) &&
-      worker_.channels.holds_writes(channel_identity_, channel_protocol_))
+      worker_.channels.holds_writes(channel_->identity(), channel_->protocol()))
     return false;
-  return channel_->accepts() && channel_protocol_ == session_.client().protocol &&
-         channel_identity_ == session_.client().identity;
+  return channel_->accepts() && channel_->serves(session_.client().identity, session_.client().protocol);
 }
 
 bool Router::operation_may_start(bool get) const {
@@ -479,13 +478,9 @@ void Router::client_gone() {
 
 const std::shared_ptr<upstream::Channel>& Router::channel(upstream::Access access) {
   const Session::ClientState& client = session_.client();
-  if (!channel_ || (outstanding_ == 0 && (!channel_->accepts() || channel_protocol_ != client.protocol ||
-                                          channel_identity_ != client.identity || channel_->pending() != 0 ||
-                                          access == upstream::Access::kWrites))) {
+  if (!channel_ || (outstanding_ == 0 && (!channel_->accepts() || !channel_->serves(client.identity, client.protocol) ||
+                                          channel_->pending() != 0 || access == upstream::Access::kWrites)))
     channel_ = worker_.channels.pick(client.identity, client.protocol, access);
-    channel_protocol_ = client.protocol;
-    channel_identity_ = client.identity;
-  }
   return channel_;
 }
 
@@ -497,8 +492,8 @@ bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
   if (session_.closed()) return true;
   if (greeting_) {
     greeted(bytes, last);
-  } else if (leaves_.contains(tag)) {
-    answered_leave(tag, bytes, last);
+  } else if (!leaves_.empty() && leaves_.front().tag == tag) {
+    answered_leave(bytes, last);
   } else {
     session_.reply(tag, bytes);
     if (last) {
@@ -507,7 +502,7 @@ bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
     }
   }
   // A client that is idle must not keep another identity's connections from being given up.
-  if (last && outstanding_ == 0 && !channel_identity_.is_default()) {
+  if (last && outstanding_ == 0 && !channel_->identity().is_default()) {
     channel_.reset();
     return true;
   }
@@ -521,7 +516,7 @@ bool Router::on_reply(std::uint64_t tag, std::string_view bytes, bool last) {
 
 void Router::on_reply_lost(std::uint64_t tag, upstream::Lost lost, bool begun, std::string_view reason) {
   --outstanding_;
-  leaves_.erase(tag);
+  leaves_.remove_if([&](const Leave& leave) { return leave.tag == tag; });
   channel_paused_ = false;
   // A channel tells of all that it has lost in one go, in order; what another one carries by now is not among it.
   const bool replaced = still_lost_ != 0;

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,6 +96,7 @@ class Router final : public upstream::ReplySink {
 
   /// A CLIENT command that is answered here once the server has allowed it.
   struct Leave {
+    SlotTag tag;
     std::vector<std::string> args;
     /// What the server says is the client's answer.
     bool refused = false;
@@ -118,7 +119,7 @@ class Router final : public upstream::ReplySink {
   bool start_login(std::span<const std::string_view> args, std::string_view raw);
   bool reset_here(std::string_view raw);
   bool ask_leave(std::span<const std::string_view> args, std::string_view raw);
-  void answered_leave(SlotTag tag, std::string_view bytes, bool last);
+  void answered_leave(std::string_view bytes, bool last);
   bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
   void answer_pin_failure();
   bool want_pin(Pin::Kind kind);
@@ -167,8 +168,6 @@ class Router final : public upstream::ReplySink {
   /// Of the command that dispatch() has before it.
   const CommandRow* row_ = nullptr;
   std::shared_ptr<upstream::Channel> channel_;
-  resp::Protocol channel_protocol_ = resp::Protocol::kResp2;
-  upstream::Identity channel_identity_;
   /// Ordinary commands without a complete reply, all on channel_.
   std::size_t outstanding_ = 0;
   /// The latest of them that are reads.
@@ -180,9 +179,10 @@ class Router final : public upstream::ReplySink {
   /// A channel that was lost and has been replaced for a read, and how many commands it has not told of yet.
   std::shared_ptr<upstream::Channel> lost_channel_;
   std::size_t still_lost_ = 0;
-  std::optional<Greeting> greeting_;
-  /// Asked for and not answered.
-  std::map<SlotTag, Leave> leaves_;
+  /// No memory but while one is under way.
+  std::unique_ptr<Greeting> greeting_;
+  /// Asked for and not answered, in order; no memory while it is empty.
+  std::list<Leave> leaves_;
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;
   std::shared_ptr<Pin> pin_;

@@ -37,7 +37,7 @@ bool Router::ask_leave(std::span<const std::string_view> args, std::string_view 
     resp::append_command(command, args);
   }
   const SlotTag tag = session_.open_reply(CommandClass::kLocal);
-  leaves_.emplace(tag, Leave{.args = {args.begin(), args.end()}});
+  leaves_.push_back({.tag = tag, .args = {args.begin(), args.end()}});
   upstream::Channel& to = *channel(kAccess);
   ++outstanding_;
   ++reads_behind_;
@@ -46,13 +46,14 @@ bool Router::ask_leave(std::span<const std::string_view> args, std::string_view 
   return true;
 }
 
-void Router::answered_leave(SlotTag tag, std::string_view bytes, bool last) {
-  Leave& leave = leaves_.at(tag);
+void Router::answered_leave(std::string_view bytes, bool last) {
+  Leave& leave = leaves_.front();
   if (!std::exchange(leave.begun, true)) leave.refused = bytes.starts_with('-') || bytes.starts_with('!');
-  if (leave.refused) session_.reply(tag, bytes);
+  if (leave.refused) session_.reply(leave.tag, bytes);
   if (!last) return;
   const Leave granted = std::move(leave);
-  leaves_.erase(tag);
+  const SlotTag tag = granted.tag;
+  leaves_.pop_front();
   session_.asked(tag, channel_->asked_at());
   if (granted.refused) return session_.finish_reply(tag);
   run_local(session_, std::vector<std::string_view>(granted.args.begin(), granted.args.end()), tag);
@@ -70,10 +71,8 @@ bool Router::greet(std::span<const std::string_view> args, std::size_t bytes) {
     session_.reply_error(tag, hello.refusal);
     return true;
   }
-  greeting_ = Greeting{tag, hello.protocol, hello.name, {}};
+  greeting_ = std::make_unique<Greeting>(Greeting{tag, hello.protocol, hello.name, {}});
   channel_ = worker_.channels.pick(session_.client().identity, hello.protocol);
-  channel_protocol_ = hello.protocol;
-  channel_identity_ = session_.client().identity;
   ++outstanding_;
   std::string command;
   resp::append_command(command, {"HELLO", hello.protocol == resp::Protocol::kResp3 ? "3" : "2"});
@@ -84,16 +83,15 @@ bool Router::greet(std::span<const std::string_view> args, std::size_t bytes) {
 void Router::greeted(std::string_view bytes, bool last) {
   greeting_->reply.append(bytes);
   if (!last) return;
-  Greeting greeting = std::move(*greeting_);
-  greeting_.reset();
-  if (!greeting.reply.starts_with('-')) {
+  const auto greeting = std::exchange(greeting_, nullptr);
+  if (!greeting->reply.starts_with('-')) {
     Session::ClientState& client = session_.client();
-    client.protocol = greeting.protocol;
-    client.name = std::move(greeting.name);
+    client.protocol = greeting->protocol;
+    client.name = std::move(greeting->name);
     session_.tell_directory();
   }
-  session_.reply(greeting.tag, with_id(std::move(greeting.reply), kHelloId, session_.client().id));
-  session_.finish_reply(greeting.tag);
+  session_.reply(greeting->tag, with_id(std::move(greeting->reply), kHelloId, session_.client().id));
+  session_.finish_reply(greeting->tag);
 }
 
 }  // namespace keyferry::gateway

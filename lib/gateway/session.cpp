@@ -54,6 +54,7 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
       bytes_(worker.metrics.client_bytes(origin.transport)),
       input_(worker.spare_input),
       parser_(request_limits(worker.options)),
+      output_(&worker.metrics.deliver_get),
       slots_(output_, worker.engine.writes()),
       router_(*this, origin.dedicated),
       last_active_(base::Clock::steady().now()) {
@@ -62,30 +63,14 @@ Session::Session(WorkerContext& worker, std::unique_ptr<base::Stream> stream, co
   forget_login();
   if (worker.slow.on()) {
     slow_.emplace(worker.slow, client_.id);
-    slots_.on_left([this](const ReplySlots::Reply& reply) { slow_->left(reply, output_.appended_total()); });
+    slots_.watch_with(*slow_);
   }
-  output_.on_value_written(
-      [&histogram = worker.metrics.deliver_get](base::Duration waited) { histogram.observe(base::seconds(waited)); });
 }
 
 Session::~Session() = default;
 
 void Session::start() {
-  using Done = std::function<void()>;
-  const auto kill = [&loop = worker_.loop, weak = weak_from_this()](Done done) {
-    loop.post([weak, done = std::move(done)] {
-      if (const auto self = weak.lock()) self->kill();
-      done();
-    });
-  };
-  const auto attach = [&loop = worker_.loop, weak = weak_from_this()](Done done) {
-    loop.post([weak, done = std::move(done)]() mutable {
-      const auto self = weak.lock();
-      if (!self || self->closed_) return done();
-      self->router_.attach(std::move(done));
-    });
-  };
-  worker_.directory.enter(facts(), kill, attach);
+  worker_.directory.enter(facts(), worker_.loop, weak_from_this());
   read_more();
 }
 
@@ -95,12 +80,17 @@ void Session::kill() {
   close("killed by another client");
 }
 
+void Session::attach(std::function<void()> done) {
+  if (closed_) return done();
+  router_.attach(std::move(done));
+}
+
 bool Session::must_log_in_at_first() const {
-  return origin_.rules->require_auth || (worker_.login_needed && origin_.identity.user.empty());
+  return origin_.rules->require_auth || (worker_.login_needed && origin_.user == nullptr);
 }
 
 void Session::forget_login() {
-  client_.identity = origin_.identity;
+  client_.identity = origin_.user != nullptr ? origin_.user->identity() : upstream::Identity{};
   must_log_in_ = must_log_in_at_first();
 }
 
@@ -119,10 +109,9 @@ void Session::end_of_login(int code) {
 
 ClientFacts Session::facts() const {
   const bool unix_socket = origin_.transport == "unix";
-  const std::string local = unix_socket ? origin_.local_address + ":0" : origin_.local_address;
   return {.id = client_.id,
-          .address = unix_socket ? local : stream_->peer(),
-          .local_address = local,
+          .peer = unix_socket ? std::string() : stream_->peer(),
+          .local_address = origin_.local_address,
           .unix_socket = unix_socket,
           .dedicated = origin_.dedicated,
           .name = client_.name,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,19 +26,19 @@ struct ClientOrigin {
   std::uint64_t id = 0;
   /// "tcp", "tls" or "unix"; lives for ever.
   std::string_view transport;
-  /// The address it came to; a Unix socket's path.
-  std::string local_address{};
+  /// See ClientFacts.
+  std::shared_ptr<const std::string> local_address{};
   /// It has a connection to the server for itself, for life (a listener with upstream: dedicated).
   bool dedicated = false;
-  /// Whom it acts as until it says.
-  upstream::Identity identity{};
   std::shared_ptr<const ListenerRules> rules = std::make_shared<const ListenerRules>();
+  /// Of these, whom it acts as until it says; null: the configuration's user.
+  const MappedUser* user = nullptr;
 };
 
 /// One local client: its socket, its parser, its replies in order, back-pressure. What becomes of its commands its
 /// Router decides. Belongs to its worker's thread. Owned by the worker; lives on after the client has gone until every
 /// reply it asked for has come.
-class Session final : public std::enable_shared_from_this<Session> {
+class Session final : public std::enable_shared_from_this<Session>, public ReachableClient {
  public:
   /// What the client has told about itself, and whom it acts as.
   struct ClientState {
@@ -59,6 +60,9 @@ class Session final : public std::enable_shared_from_this<Session> {
   void tick(base::TimePoint now);
   /// Ends the connection now; what is under way runs to its end without it.
   void close(std::string_view reason);
+  /// See ReachableClient.
+  void kill() override;
+  void attach(std::function<void()> done) override;
   /// Nothing is owed to it any more: the worker may drop it.
   bool finished() const { return closed_ && router_.idle() && !reading_ && !writing_; }
   /// No command is under way and nothing waits to be written: it may be closed without harm.
@@ -89,9 +93,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   /// As it was when it came, as far as that is the gateway's to say (RESET).
   void forget_login();
   /// What it was when it came is known here alone: the server's RESET would make another of it.
-  bool has_own_login() const {
-    return worker_.configured_login || must_log_in_at_first() || !origin_.identity.user.empty();
-  }
+  bool has_own_login() const { return worker_.configured_login || must_log_in_at_first() || origin_.user != nullptr; }
   bool has_operations() const { return router_.has_operations(); }
   /// What comes next stands alone: nothing before it waits for an answer or for a connection.
   bool all_answered() const;
@@ -178,7 +180,6 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool reads_whole();
   void make_room();
 
-  void kill();
   void was_active();
   void read_more();
   base::MutableBytes room_to_read();

@@ -12,14 +12,13 @@ namespace keyferry::gateway {
 /// Follows one client's replies until they are taken, for the SlowLog. All that were slow before they left are
 /// followed, up to kMost, and of the others one at a time, so that an ordinary command costs a comparison: a client
 /// that takes nothing is seen by that one. Belongs to the worker's thread.
-class SlowWatch {
+class SlowWatch final : public ReplySlots::Watcher {
  public:
   static constexpr std::size_t kMost = 64;
 
   SlowWatch(SlowLog& log, std::uint64_t client) : log_(log), client_(client) {}
 
-  /// A reply is complete and in the output, its last byte being the `end`th of all that the client gets.
-  void left(const ReplySlots::Reply& reply, std::uint64_t end);
+  void left(const ReplySlots::Reply& reply, std::uint64_t end) override;
   /// The client has taken so many bytes.
   void taken(std::uint64_t bytes);
 

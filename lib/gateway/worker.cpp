@@ -384,7 +384,7 @@ void Worker::hand_over() {
 
 void Worker::take(Arrival arrival) {
   ClientOrigin& origin = arrival.origin;
-  origin.local_address = base::local_address(arrival.socket);
+  origin.local_address = shared_address(base::local_address(arrival.socket) + (origin.transport == "unix" ? ":0" : ""));
   if (arrival.tls != nullptr) {
     arrival.tls->accept(loop_, std::move(arrival.socket),
                         [this, origin = std::move(origin)](base::Result<std::unique_ptr<base::Stream>> stream) {
@@ -397,6 +397,13 @@ void Worker::take(Arrival arrival) {
   } catch (const std::runtime_error& error) {
     begin(base::Error{error.what()}, origin);
   }
+}
+
+/// Most clients come to where the one before them came.
+std::shared_ptr<const std::string> Worker::shared_address(std::string address) {
+  if (!last_address_ || *last_address_ != address)
+    last_address_ = std::make_shared<const std::string>(std::move(address));
+  return last_address_;
 }
 
 void Worker::begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin) {

@@ -81,6 +81,7 @@ class Worker {
 
   void start();
   void take(Arrival arrival);
+  std::shared_ptr<const std::string> shared_address(std::string address);
   void begin(base::Result<std::unique_ptr<base::Stream>> stream, const ClientOrigin& origin);
   void let_in(std::unique_ptr<base::Stream> stream, const ClientOrigin& origin);
   void tick();
@@ -109,6 +110,7 @@ class Worker {
   std::shared_ptr<LoginProbe> login_probe_;
   base::Timer timer_;
   Sessions sessions_;
+  std::shared_ptr<const std::string> last_address_;
   /// The listeners' thread's alone.
   std::vector<Arrival> arrivals_;
   std::atomic<std::size_t> clients_{0};

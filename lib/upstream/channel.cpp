@@ -413,6 +413,12 @@ bool Channel::connected() const {
 Carrier Channel::carrier() const {
   return impl_->carrier;
 }
+const Identity& Channel::identity() const {
+  return impl_->options.identity;
+}
+resp::Protocol Channel::protocol() const {
+  return impl_->options.protocol;
+}
 std::size_t Channel::pending() const {
   return impl_->owed.size() + impl_->turned_away.size();
 }

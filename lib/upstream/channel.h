@@ -93,6 +93,10 @@ class Channel {
   bool connected() const;
   /// What carries it; meaningless before connected().
   Carrier carrier() const;
+  /// For whom its pool made it (ConnectOptions::with()), and what it speaks.
+  const Identity& identity() const;
+  resp::Protocol protocol() const;
+  bool serves(const Identity& who, resp::Protocol in) const { return protocol() == in && identity() == who; }
   /// Replies owed.
   std::size_t pending() const;
   /// One of them is that of a command with Access::kWrites.

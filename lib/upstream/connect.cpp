@@ -240,19 +240,20 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
 
 }  // namespace
 
-ConnectOptions ConnectOptions::with(const Identity& identity, resp::Protocol its_protocol) const {
+ConnectOptions ConnectOptions::with(const Identity& who, resp::Protocol its_protocol) const {
   ConnectOptions other = *this;
   other.protocol = its_protocol;
-  other.database = identity.database;
-  if (!identity.user.empty()) {
-    if (identity.database != 0) {
+  other.database = who.database;
+  other.identity = who;
+  if (!who.user.empty()) {
+    if (who.database != 0) {
       other.chooser = user;
       other.chooser_password = credentials ? credentials->now().password : password;
     }
-    other.user = identity.user;
-    other.password = identity.password;
+    other.user = who.user;
+    other.password = who.password;
     other.authenticate = true;
-    other.credentials = identity.credentials;
+    other.credentials = who.credentials;
   }
   return other;
 }

@@ -110,9 +110,11 @@ struct ConnectOptions {
   std::string chooser_password{};
   /// For resolving, dialling (all addresses in turn) and the handshake together.
   base::Duration timeout = std::chrono::seconds(5);
+  /// What with() made this for.
+  Identity identity{};
 
   /// The same for another identity and protocol.
-  ConnectOptions with(const Identity& identity, resp::Protocol its_protocol) const;
+  ConnectOptions with(const Identity& who, resp::Protocol its_protocol) const;
   /// Takes the current password.
   void take_login();
   /// The password that was taken is not current any more.

@@ -13,6 +13,25 @@ using testing::HasSubstr;
 
 constexpr const char* kNobody = "9223372036854775807";
 
+/// Runs what it was given when it is told to.
+struct Queue final : base::Executor {
+  void post(base::Task task) override { tasks.push_back(std::move(task)); }
+  void run() {
+    for (base::Task& task : std::exchange(tasks, {})) task();
+  }
+  std::vector<base::Task> tasks;
+};
+
+struct Client final : ReachableClient {
+  void kill() override { killed = true; }
+  void attach(std::function<void()> done) override {
+    attached = true;
+    done();
+  }
+  bool killed = false;
+  bool attached = false;
+};
+
 /// Clients 1 (server's id 51), 2 (server's id 52), 3 (without a connection of its own, by a Unix socket).
 class ClientIds : public testing::Test {
  protected:
@@ -21,19 +40,14 @@ class ClientIds : public testing::Test {
       ClientFacts facts;
       facts.id = id;
       facts.name = "client-" + std::to_string(id);
-      facts.address = id == 3 ? "/run/s:0" : "127.0.0.1:700" + std::to_string(id);
-      facts.local_address = id == 3 ? "/run/s:0" : "127.0.0.1:6380";
+      if (id != 3) facts.peer = "127.0.0.1:700" + std::to_string(id);
+      facts.local_address = std::make_shared<const std::string>(id == 3 ? "/run/s:0" : "127.0.0.1:6380");
       facts.unix_socket = id == 3;
       facts.user = id == 2 ? "ann" : "default";
       facts.database = id == 3 ? 4 : 0;
       facts.redirect = id == 2 ? 1 : 0;
       facts.since = now - std::chrono::seconds(10 * id);
-      directory.enter(facts,
-                      [this, id](const std::function<void()>& done) {
-                        killed.push_back(id);
-                        done();
-                      },
-                      {});
+      directory.enter(facts, home, entered.emplace_back(std::make_shared<Client>()));
     }
     directory.pinned(1, 51);
     directory.pinned(2, 52);
@@ -57,7 +71,8 @@ class ClientIds : public testing::Test {
       "lib-ver=\n"
       "id=7 addr=c:1 flags=N lib-name=keyferry\nid=8 addr=d:1 flags=N\n";
   ClientDirectory directory;
-  std::vector<std::uint64_t> killed;
+  Queue home;
+  std::vector<std::shared_ptr<Client>> entered;
 };
 
 TEST_F(ClientIds, AreTheServersOnTheWayThere) {
@@ -122,6 +137,7 @@ TEST_F(ClientIds, OutputThatWaitsAtTheGatewayIsTheClients) {
   const auto activity = std::make_shared<ClientActivity>();
   activity->output = 1000;
   facts.activity = activity;
+  facts.local_address = std::make_shared<const std::string>();
   EXPECT_THAT(line_of(facts, nullptr, now).text(), HasSubstr(" omem=1000 tot-mem=1000 "));
   const ClientLine server("id=51 idle=0 omem=20 tot-mem=300 cmd=get");
   EXPECT_THAT(line_of(facts, &server, now).text(), HasSubstr(" omem=1020 tot-mem=1300 "));
@@ -154,11 +170,31 @@ TEST_F(ClientIds, FiltersMeanWhatTheyMeanAtTheServer) {
 TEST_F(ClientIds, AKilledClientIsOnNoListAnyMore) {
   bool done = false;
   EXPECT_TRUE(directory.kill(2, [&] { done = true; }));
-  EXPECT_TRUE(done);
-  EXPECT_THAT(killed, ElementsAre(2));
+  EXPECT_FALSE(entered[1]->killed || done) << "on a thread that is not its own";
+  home.run();
+  EXPECT_TRUE(entered[1]->killed && done);
+  EXPECT_FALSE(entered[0]->killed || entered[2]->killed);
   EXPECT_FALSE(directory.kill(2, [] {}));
   EXPECT_EQ(directory.client_of(52), 0U);
   EXPECT_THAT(matching({}), ElementsAre(1, 3));
+}
+
+TEST_F(ClientIds, AClientIsAttachedOnItsOwnThread) {
+  bool done = false;
+  EXPECT_TRUE(directory.attach(1, [&] { done = true; }));
+  EXPECT_FALSE(entered[0]->attached || done);
+  home.run();
+  EXPECT_TRUE(entered[0]->attached && done);
+  EXPECT_FALSE(directory.attach(4, [] {}));
+}
+
+TEST_F(ClientIds, WhoAsksSomethingOfAClientThatIsGoneIsToldSo) {
+  int done = 0;
+  EXPECT_TRUE(directory.attach(2, [&] { ++done; }));
+  EXPECT_TRUE(directory.kill(2, [&] { ++done; }));
+  entered[1].reset();
+  home.run();
+  EXPECT_EQ(done, 2);
 }
 
 }  // namespace
