@@ -346,7 +346,7 @@ Worker::Worker(std::size_t index, WorkerOptions options, transfer::Engine& engin
       // One for which something is under way still is left to sweep().
       if (found == sessions_.end() || !found->second->finished()) return;
       drop(found);
-      metrics_.clients.set(static_cast<double>(sessions_.size()));
+      show_clients();
     });
   };
   loop_.post([this] { start(); });
@@ -457,11 +457,21 @@ void Worker::show_connections() {
   upstream::ByCarrier connecting{};
   connecting[static_cast<std::size_t>(wanted)] = counts.connecting;
   metrics_.connecting.set(connecting);
+  show_lent();
+}
+
+void Worker::show_lent() {
   metrics_.bulk.set(sum({bulk_.in_use_by_carrier(), bulk_.idle_by_carrier()}));
   metrics_.pinned.set(
       sum({pinned_short_.in_use_by_carrier(), pinned_long_.in_use_by_carrier(), control_.in_use_by_carrier()}));
   metrics_.pinned_idle.set(
       sum({pinned_short_.idle_by_carrier(), pinned_long_.idle_by_carrier(), control_.idle_by_carrier()}));
+}
+
+/// Whoever sees that clients have left sees no connection that was theirs.
+void Worker::show_clients() {
+  show_lent();
+  metrics_.clients.set(static_cast<double>(sessions_.size()));
 }
 
 void Worker::sweep(base::TimePoint now) {
@@ -473,7 +483,7 @@ void Worker::sweep(base::TimePoint now) {
     if (const auto began = session.oldest_request()) oldest = std::max(oldest, now - *began);
     it = session.finished() ? drop(it) : std::next(it);
   }
-  metrics_.clients.set(static_cast<double>(sessions_.size()));
+  show_clients();
   metrics_.oldest_request.set(base::seconds(oldest));
 }
 

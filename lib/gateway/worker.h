@@ -86,6 +86,8 @@ class Worker {
   void let_in(std::unique_ptr<base::Stream> stream, const ClientOrigin& origin);
   void tick();
   void show_connections();
+  void show_lent();
+  void show_clients();
   void sweep(base::TimePoint now);
   using Sessions = std::unordered_map<std::uint64_t, std::shared_ptr<Session>>;
   Sessions::iterator drop(Sessions::iterator session);

@@ -23,7 +23,7 @@ def consumers(stack):
     yield clients
     for client in clients:
         client.close()
-    wait_until(lambda: stack.info("clients")["blocked_clients"] == 0, "none of them to be blocked any more")
+    stack.wait_left()
     wait_until(lambda: stack.metrics().total("upstream_connections", state="pinned") == 0, "no connection to be pinned")
 
 

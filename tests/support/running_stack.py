@@ -180,6 +180,14 @@ class Stack:
             self._lost = {state: count for state, count in self.pool_bytes().items() if state != "free"}
             raise
 
+    def wait_left(self, staying=0):
+        """All clients but so many have left, and nothing of theirs is at the server any more. Whoever has just come counts from its first byte on."""
+        # This gauge is of now, those of connections are up to a second old: they may still tell of what was before the clients came.
+        wait_until(lambda: self.metrics().total("clients") == staying, f"all clients but {staying} to be gone", lambda: self.http("/clients.json"))
+        # What their connections carried was all sent by then, so the server has read it when it has answered this.
+        self.info("clients")
+        wait_until(lambda: self.info("clients")["blocked_clients"] == 0, "nobody to be blocked at the server", lambda: self.direct_info_client.client_list())
+
     def pool_bytes(self):
         return {dict(labels)["state"]: value for labels, value in self.metrics().get("keyferry_pool_bytes", {}).items()}
 
