@@ -1,19 +1,15 @@
 """A client cannot tell keyferryd from the server: differential.py, with some seeds."""
 
-import time
-
 import pytest
 from differential import Pair, described, steps_of
 
-SEEDS = range(1, 16)
+SEEDS = range(1, 5)
 STEPS = 40
-SECONDS = 4  # then no other seed is begun
 
 
 @pytest.mark.parametrize("dedicated", [False, True], ids=["shared", "dedicated"])
 def test_random_commands_are_answered_as_by_the_server(dedicated):
     pair = Pair(dedicated)
-    limit = time.monotonic() + SECONDS
     try:
         for seed in SEEDS:
             steps = steps_of(seed, pair.docs, STEPS)
@@ -22,7 +18,5 @@ def test_random_commands_are_answered_as_by_the_server(dedicated):
             if difference and (again := pair.first_difference(steps[: difference.step + 1])):
                 pytest.fail("\n".join([f"seed {seed} (differential.py {seed} {seed} --steps {STEPS} finds the shortest sequence)",
                                        *map(described, steps[max(0, again.step - 2) : again.step + 1]), str(again)]), pytrace=False)  # fmt: skip
-            if time.monotonic() > limit:
-                break
     finally:
         pair.close()
