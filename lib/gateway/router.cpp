@@ -74,13 +74,15 @@ bool Router::reset_waits() {
   if (row_ == nullptr || row_->name != "RESET") return false;
   if (!session_.all_answered()) return true;
   // One answer will do, or changes of others could hold it up for ever.
-  if (std::exchange(logins_asked_, false) || worker_.knows_logins()) return false;
-  if (std::exchange(asking_logins_, true)) return true;
+  if (logins_ == Logins::kKnown || worker_.knows_logins()) {
+    logins_ = Logins::kNotAsked;
+    return false;
+  }
+  if (std::exchange(logins_, Logins::kAsked) == Logins::kAsked) return true;
   worker_.when_logins_known([this, session = session_.weak_from_this()] {
     const auto alive = session.lock();
     if (!alive) return;
-    asking_logins_ = false;
-    logins_asked_ = true;
+    if (logins_ == Logins::kAsked) logins_ = Logins::kKnown;
     session_.process();
   });
   return true;

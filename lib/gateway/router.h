@@ -188,9 +188,9 @@ class Router final : public upstream::ReplySink {
   std::shared_ptr<Pin> pin_;
   /// CLIENT LIST, INFO or KILL under way, or over.
   std::shared_ptr<ClientQuery> query_;
-  /// A RESET waits for the worker to know who must log in, or has waited.
-  bool asking_logins_ = false;
-  bool logins_asked_ = false;
+  /// Of a RESET that waits for the worker to know who must log in.
+  enum class Logins : std::uint8_t { kNotAsked, kAsked, kKnown };
+  Logins logins_ = Logins::kNotAsked;
   /// Of attach().
   std::vector<std::function<void()>> attaching_;
   /// The client that this one's redirection waits for to be attached, and the one that had its chance; 0: none.
