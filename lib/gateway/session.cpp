@@ -33,8 +33,6 @@ constexpr std::size_t kReadAhead = 64 * base::kKiB;
 constexpr std::size_t kSmallRest = 2 * base::kKiB;
 // A client that has sent no whole command for so long keeps no memory for the next one.
 constexpr base::Duration kSettled = std::chrono::seconds(1);
-// Less than this within limits.stall is no progress.
-constexpr std::uint64_t kStallBytes = 64 * base::kKiB;
 
 resp::RequestLimits request_limits(const GatewayOptions& options) {
   resp::RequestLimits limits;
@@ -178,7 +176,7 @@ bool Session::has_read(std::error_code error, std::size_t bytes) {
   if (closed_) return false;
   if (!error) {
     bytes_.in.add(bytes);
-    moved_ += bytes;
+    stall_.moved(bytes);
     return true;
   }
   if (base::is_end_of_stream(error)) {
@@ -525,7 +523,7 @@ void Session::on_written(std::error_code error, std::size_t bytes) {
   if (error) return close("write: " + error.message());
   bytes_.out.add(bytes);
   activity_->bytes_out.fetch_add(bytes, std::memory_order_relaxed);
-  moved_ += bytes;
+  stall_.moved(bytes);
   output_.written(bytes);
   if (slow_) slow_->taken(output_.written_total());
   account();
@@ -568,11 +566,8 @@ void Session::tick(base::TimePoint now) {
   const bool waited_for =
       (writing_ && (holds_something || closing_)) || (input_owner_ != nullptr && !input_owner_->patient() && reading_);
   // What lies in the kernel's send buffer was not taken by the client: that has room in large steps only.
-  const std::uint64_t moved = waited_for ? moved_ - std::min<std::uint64_t>(moved_, stream_->unsent()) : moved_;
-  if (!waited_for || moved >= moved_mark_ + kStallBytes || mark_time_ == base::TimePoint{}) {
-    moved_mark_ = moved;
-    mark_time_ = now;
-  } else if (now - mark_time_ >= worker_.options.stall) {
+  const std::size_t unsent = waited_for ? stream_->unsent() : 0;
+  if (stall_.stalled(now, waited_for, unsent, worker_.options.stall)) {
     spdlog::info(
         "client {} ({}): closed, it moved less than 64 KiB within limits.stall while memory or a connection waited for "
         "it",

@@ -15,6 +15,7 @@
 #include "gateway/reply_slots.h"
 #include "gateway/router.h"
 #include "gateway/slow_watch.h"
+#include "gateway/stall_watch.h"
 #include "gateway/worker_context.h"
 #include "resp/request_parser.h"
 
@@ -238,10 +239,7 @@ class Session final : public std::enable_shared_from_this<Session>, public Reach
   bool closing_ = false;
   bool closed_ = false;
 
-  /// For tick(): bytes moved to or from the client, and where that number stood when the current wait began.
-  std::uint64_t moved_ = 0;
-  std::uint64_t moved_mark_ = 0;
-  base::TimePoint mark_time_{};
+  StallWatch stall_;
   base::TimePoint last_active_;
 };
 
