@@ -12,6 +12,57 @@ namespace {
 // The server knows no such connection.
 constexpr std::string_view kNobody = "9223372036854775807";
 
+/// Appends the ids of all connections that local clients have for themselves.
+void name_all(std::vector<std::string>& words, const ClientDirectory& directory) {
+  words.emplace_back(kNobody);
+  for (const ListedClient& client : directory.all()) {
+    if (client.server_id != 0) words.push_back(std::to_string(client.server_id));
+  }
+}
+
+/// On a dedicated listener the address is that of a connection, else that of a client.
+std::vector<std::string> confined_old_kill(std::string_view address, const ClientDirectory& directory, bool dedicated) {
+  std::vector<std::string> words{"CLIENT", "KILL", "SKIPME", "no"};
+  if (dedicated) words.insert(words.end(), {"ADDR", std::string(address)});
+  words.emplace_back("ID");
+  if (dedicated) {
+    name_all(words, directory);
+    return words;
+  }
+  words.emplace_back(kNobody);
+  for (const ListedClient& client : directory.all()) {
+    if (client.facts.address() == address && client.server_id != 0) words.push_back(std::to_string(client.server_id));
+  }
+  return words;
+}
+
+/// The new form.
+std::vector<std::string> confined_kill(std::span<const std::string_view> args, const ClientDirectory& directory,
+                                       bool dedicated) {
+  std::vector<std::string> confined(args.begin(), args.end());
+  bool named = false;
+  for (std::size_t i = 2; i < args.size(); ++i) {
+    const bool spared = equals_upper(args[i], "NOT-ID");
+    if (!spared && !equals_upper(args[i], "ID")) {
+      ++i;
+      continue;
+    }
+    if (!spared) named = true;
+    while (i + 1 < args.size() && id_of(args[i + 1])) {
+      ++i;
+      if (!dedicated) {
+        confined[i] = server_id_text(args[i], directory);
+      } else if (!spared && args[i] != "0" && directory.client_of(*id_of(args[i])) == 0) {
+        confined[i] = kNobody;
+      }
+    }
+  }
+  if (named) return confined;
+  confined.emplace_back("ID");
+  name_all(confined, directory);
+  return confined;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> id_of(std::string_view text) {
@@ -41,34 +92,25 @@ std::optional<std::size_t> redirect_place(std::span<const std::string_view> args
   return std::nullopt;
 }
 
-std::vector<std::string> confined_kill(std::span<const std::string_view> args, const ClientDirectory& directory,
-                                       bool dedicated) {
-  std::vector<std::string> confined(args.begin(), args.end());
-  if (args.size() < 4) return confined;
-  bool named = false;
-  for (std::size_t i = 2; i < args.size(); ++i) {
-    const bool spared = equals_upper(args[i], "NOT-ID");
-    if (!spared && !equals_upper(args[i], "ID")) {
-      ++i;
-      continue;
-    }
-    if (!spared) named = true;
-    while (i + 1 < args.size() && id_of(args[i + 1])) {
-      ++i;
-      if (!dedicated) {
-        confined[i] = server_id_text(args[i], directory);
-      } else if (!spared && args[i] != "0" && directory.client_of(*id_of(args[i])) == 0) {
-        confined[i] = kNobody;
-      }
-    }
-  }
-  if (named) return confined;
-  confined.emplace_back("ID");
-  confined.emplace_back(kNobody);
-  for (const ListedClient& client : directory.all()) {
-    if (client.server_id != 0) confined.push_back(std::to_string(client.server_id));
-  }
-  return confined;
+bool is_old_kill(std::span<const std::string_view> args) {
+  return args.size() == 3 && equals_upper(args[0], "CLIENT") && equals_upper(args[1], "KILL");
+}
+
+std::string old_kill_reply(std::string reply) {
+  if (!reply.starts_with(':')) return reply;
+  return reply == ":0\r\n" ? "-ERR No such client\r\n" : "+OK\r\n";
+}
+
+std::optional<std::vector<std::string>> in_server_words(std::span<const std::string_view> args,
+                                                        const ClientDirectory& directory, bool dedicated) {
+  if (args.size() < 3 || !equals_upper(args[0], "CLIENT")) return std::nullopt;
+  if (is_old_kill(args)) return confined_old_kill(args[2], directory, dedicated);
+  if (equals_upper(args[1], "KILL")) return confined_kill(args, directory, dedicated);
+  const auto place = equals_upper(args[1], "UNBLOCK") ? std::optional<std::size_t>(2) : redirect_place(args);
+  if (dedicated || !place) return std::nullopt;
+  std::vector<std::string> words(args.begin(), args.end());
+  words[*place] = server_id_text(args[*place], directory);
+  return words;
 }
 
 std::string with_id(std::string bytes, std::string_view mark, std::uint64_t id) {

@@ -22,11 +22,17 @@ std::string server_id_text(std::string_view text, const ClientDirectory& directo
 /// connection of a client that has one (a subscriber).
 std::optional<std::size_t> redirect_place(std::span<const std::string_view> args);
 
-/// CLIENT KILL where the server is to carry it out (in a transaction, on a dedicated listener): with the ids of the
-/// connections that local clients have for themselves, so that it ends no other. `directory`'s ids are translated
-/// unless the listener is `dedicated`, where they are the server's. The old form, with an address alone, stays.
-std::vector<std::string> confined_kill(std::span<const std::string_view> args, const ClientDirectory& directory,
-                                       bool dedicated);
+/// CLIENT KILL, UNBLOCK and TRACKING with REDIRECT in the words of the server, which is to carry them out; nothing for
+/// other commands. `directory`'s ids are translated unless the listener is `dedicated`, where they are the server's.
+/// KILL gets the ids of the connections that local clients have for themselves, so that it ends no other (R7); its old
+/// form, with an address alone, becomes the new one, whose reply old_kill_reply() translates.
+std::optional<std::vector<std::string>> in_server_words(std::span<const std::string_view> args,
+                                                        const ClientDirectory& directory, bool dedicated);
+
+/// CLIENT KILL addr:port.
+bool is_old_kill(std::span<const std::string_view> args);
+/// What it is answered with, for how many the new form has ended. Other replies stay.
+std::string old_kill_reply(std::string reply);
 
 /// A reply or push with `id` in place of the number above 0 behind the first `mark` in it, if it has one. As it is
 /// if `id` is 0: a client of a dedicated listener.

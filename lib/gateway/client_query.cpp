@@ -27,12 +27,13 @@ bool is_error(std::string_view reply) {
 
 }  // namespace
 
-ClientQuery::ClientQuery(Session& session, SlotTag tag, std::span<const std::string_view> args)
+ClientQuery::ClientQuery(Session& session, SlotTag tag, std::span<const std::string_view> args, bool silent)
     : session_(session.weak_from_this()),
       tag_(tag),
       args_(args.begin(), args.end()),
       lists_(equals_upper(args[1], "LIST")),
-      kills_(equals_upper(args[1], "KILL")) {}
+      kills_(equals_upper(args[1], "KILL")),
+      silent_(silent) {}
 
 void ClientQuery::ask(Pin& pin) {
   asked_ = base::Clock::steady().now();
@@ -125,7 +126,7 @@ void ClientQuery::finish(const std::string& bytes) {
   const std::shared_ptr<Session> session = session_.lock();
   // It may have lost its connection, and its replies with that, while others were being ended.
   if (!session || session->closed() || !session->owes(tag_)) return;
-  session->reply(tag_, bytes);
+  if (!silent_) session->reply(tag_, bytes);
   session->finish_reply(tag_);
   if (ends_itself_) session->close_after_output();
 }

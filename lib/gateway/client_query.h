@@ -20,7 +20,8 @@ class Session;
 /// Lives until its reply is given. Belongs to the worker's thread.
 class ClientQuery final : public std::enable_shared_from_this<ClientQuery> {
  public:
-  ClientQuery(Session& session, SlotTag tag, std::span<const std::string_view> args);
+  /// `silent`: the client gets no reply (CLIENT REPLY).
+  ClientQuery(Session& session, SlotTag tag, std::span<const std::string_view> args, bool silent);
 
   /// `pin`: the client's own connection, ready.
   void ask(Pin& pin);
@@ -39,6 +40,7 @@ class ClientQuery final : public std::enable_shared_from_this<ClientQuery> {
   const std::vector<std::string> args_;
   const bool lists_;
   const bool kills_;
+  const bool silent_;
   std::string self_;
   std::string refusal_;
   base::TimePoint asked_{};

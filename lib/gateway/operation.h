@@ -29,6 +29,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// not for it.
   virtual bool patient() const { return false; }
 
+  /// It takes no input until something comes that may never come.
+  virtual bool blocked() const { return false; }
+
   /// A large GET: consecutive ones overlap, and lease in order (design: Session, Pool).
   virtual bool is_get() const { return false; }
   /// For GETs: it waits for its turn to ask for a lease; every earlier one holds its own or needs none.

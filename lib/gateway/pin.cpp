@@ -14,6 +14,17 @@ namespace {
 constexpr std::size_t kMostOut = base::kMiB;
 // As much of a reply as its effect is read from.
 constexpr std::size_t kHead = 24;
+// With less than this queued for a client that gets what it has not asked for the server is read on: what a slow one
+// leaves is to lie there, where the server's limits see it.
+constexpr std::size_t kMostAhead = 32 * 1024;
+
+/// MONITOR's: +1339518083.107412 [0 127.0.0.1:60866] "get" "key"
+bool is_monitor_line(std::string_view frame) {
+  const std::size_t seconds = frame.find_first_not_of("0123456789", 1);
+  if (seconds == 1 || seconds == std::string_view::npos || frame[seconds] != '.') return false;
+  const std::size_t fraction = frame.find_first_not_of("0123456789", seconds + 1);
+  return fraction != std::string_view::npos && frame.substr(fraction).starts_with(" [");
+}
 
 }  // namespace
 
@@ -74,7 +85,8 @@ void Pin::send(std::string_view command, SlotTag tag, PinPlan plan) {
 }
 
 void Pin::refresh_login() {
-  if (state_ != State::kReady || !login_.login_is_old() || in_multi_ || !settled()) return;
+  if (state_ != State::kReady || !login_.login_is_old() || in_multi_ || silence_ != Silence::kNone || !settled())
+    return;
   // A client that has logged in by itself has no password here that changes.
   const upstream::Identity& identity = session_.client().identity;
   if (!identity.user.empty() && identity.credentials != login_.credentials) return;
@@ -109,11 +121,15 @@ bool Pin::may_be_in_transaction() const {
 }
 
 bool Pin::holds_up() const {
-  return owes(PinEffect::kGreets) || owes(PinEffect::kReset);
+  return owes(PinEffect::kGreets) || owes(PinEffect::kReset) || owes(PinEffect::kSilences);
 }
 
-bool Pin::must_be_raw() const {
-  return subscriptions_.any() && session_.client().protocol == resp::Protocol::kResp2;
+bool Pin::subscribes() const {
+  return subscriptions_.any() || owes(PinEffect::kSubscribes);
+}
+
+bool Pin::client_is_behind() const {
+  return subscriptions_.any() || monitors_ ? session_.output_queued() >= kMostAhead : session_.output_full();
 }
 
 void Pin::flush() {
@@ -140,7 +156,7 @@ void Pin::wrote(std::error_code error) {
 
 void Pin::receive() {
   if (read_busy_ || state_ != State::kReady) return;
-  if (session_.output_full()) {
+  if (client_is_behind()) {
     paused_ = true;
     return;
   }
@@ -171,7 +187,7 @@ void Pin::take_bytes(std::string_view bytes) {
       return lost("the server sent a reply that nobody asked for");
     if (state_ != State::kReady) return;
   }
-  if (session_.queued() + whole_.size() > session_.worker().options.client_buffer)
+  if (session_.queued() + whole_.size() + push_.size() > session_.worker().options.client_buffer)
     return session_.close("it does not take its replies: more than limits.client_buffer are queued");
   if (!owed_.empty() || begun_ || !push_.empty()) return receive();
   if (releasable() && session_.release_pin()) return;
@@ -190,15 +206,17 @@ bool Pin::deliver(std::string_view piece, bool last) {
     whole = std::exchange(held_, {}).append(piece);
     piece = whole;
   }
-  if (scanner_.type() == '>') {
+  if (may_be_push()) {
     push_.append(piece);
-    if (last) take_push();
-    return true;
+    if (!last) return true;
+    if (is_push()) {
+      take_push();
+      return true;
+    }
+    whole = std::exchange(push_, {});
+    piece = whole;
   }
-  if (owed_.empty()) {
-    if (must_be_raw()) session_.push(piece);
-    return must_be_raw();
-  }
+  if (owed_.empty()) return false;
   if (head_.size() < kHead) head_.append(piece.substr(0, kHead - head_.size()));
   if (holds_reply()) {
     whole_.append(piece);
@@ -215,14 +233,41 @@ bool Pin::deliver(std::string_view piece, bool last) {
   return true;
 }
 
+/// Whether the frame under way has to be seen whole before it can be told from a reply.
+bool Pin::may_be_push() const {
+  switch (scanner_.type()) {
+    case '>':
+      return true;
+    case '+':
+      return monitors_;
+    case '*': {
+      const bool subscribes = !owed_.empty() && owed_.front().plan.effect == PinEffect::kSubscribes;
+      return session_.client().protocol == resp::Protocol::kResp2 && (subscribes || subscriptions_.any());
+    }
+    default:
+      return false;
+  }
+}
+
+/// Of a whole frame in push_ for which may_be_push().
+bool Pin::is_push() const {
+  if (push_.starts_with('+')) return is_monitor_line(push_);
+  if (!push_.starts_with('*')) return true;
+  if (subscriptions_.is_message(push_)) return true;
+  return !owed_.empty() && owed_.front().plan.effect == PinEffect::kSubscribes &&
+         Subscriptions::answers(owed_.front().plan.subscribes, push_);
+}
+
 void Pin::take_push() {
-  const std::string push = with_id(std::exchange(push_, {}), kBrokenRedirId, session_.client().redirect);
+  std::string push = std::exchange(push_, {});
+  if (push.starts_with(kBrokenRedirId)) push = with_id(std::move(push), kBrokenRedirId, session_.client().redirect);
   session_.push(push);
   if (owed_.empty() || owed_.front().plan.effect != PinEffect::kSubscribes) return;
-  if (!subscriptions_.take(owed_.front().plan.pushes, push)) return;
-  const SlotTag tag = owed_.front().tag;
+  if (!subscriptions_.take(owed_.front().plan.subscribes, push)) return;
+  const Sent sent = std::move(owed_.front());
   owed_.pop_front();
-  session_.finish_reply(tag);
+  session_.asked(sent.tag, sent.asked);
+  session_.finish_reply(sent.tag);
 }
 
 bool Pin::holds_reply() const {
@@ -269,6 +314,7 @@ void Pin::replied(Sent sent) {
   const bool queued = head_.starts_with("+QUEUED");
   if (queued) {
     if (sent.plan.effect == PinEffect::kChanges || sent.plan.effect == PinEffect::kGreets) soiled_ = true;
+    if (sent.plan.effect == PinEffect::kSpoils) spoilt_ = true;
     if (sent.plan.then || sent.plan.rewrite) in_exec_.push_back({queued_, std::move(sent.plan)});
     ++queued_;
   } else if (!error) {
@@ -308,7 +354,8 @@ void Pin::follow(PinPlan& plan) {
       watching_ = false;
       break;
     case PinEffect::kReset:
-      in_multi_ = watching_ = kept_ = false;
+      in_multi_ = watching_ = kept_ = monitors_ = false;
+      silence_ = Silence::kNone;
       subscriptions_.clear();
       soiled_ = true;
       break;
@@ -316,10 +363,17 @@ void Pin::follow(PinPlan& plan) {
     case PinEffect::kGreets:
       soiled_ = true;
       break;
+    case PinEffect::kMonitors:
+      monitors_ = spoilt_ = true;
+      break;
+    case PinEffect::kSpoils:
+      spoilt_ = true;
+      break;
     case PinEffect::kNone:
     case PinEffect::kSilent:
     case PinEffect::kBlocking:
     case PinEffect::kSubscribes:
+    case PinEffect::kSilences:
       break;
   }
   if (plan.then) plan.then();
@@ -351,7 +405,12 @@ void Pin::release() {
   state_ = State::kOver;
   session_.worker().directory.pinned(session_.client().id, 0);
   connection_->watch({});
-  if (soiled_) {
+  if (spoilt_) {
+    const upstream::Carrier carrier = connection_->carrier();
+    connection_->close();
+    connection_.reset();
+    pool().lost(carrier);
+  } else if (soiled_) {
     pool().give_back_after_reset(std::move(connection_));
   } else {
     pool().give_back(std::move(connection_));

@@ -32,10 +32,16 @@ enum class PinEffect : std::uint8_t {
   kWatch,
   kUnwatch,
   kReset,
-  /// SUBSCRIBE and its like in RESP3: pushes are its answer (PinPlan::pushes), or an error.
+  /// SUBSCRIBE and its like: one frame for each channel is its answer (PinPlan::subscribes), or an error.
   kSubscribes,
+  /// MONITOR: from its reply on, lines that are nobody's reply come between the others.
+  kMonitors,
+  /// What RESET does not take back: the connection is lent to nobody else (R13, R15).
+  kSpoils,
   /// What else changes the connection.
   kChanges,
+  /// CLIENT REPLY before it silences: what follows waits.
+  kSilences,
   /// HELLO: as kChanges, and what follows waits for its reply, as that may be the last in this protocol.
   kGreets,
 };
@@ -47,7 +53,7 @@ struct PinPlan {
   base::Task then{};
   /// Makes what the client gets of the reply, which is held until it is whole.
   base::UniqueFunction<std::string(std::string)> rewrite{};
-  Subscriptions::Wanted pushes{};
+  Subscriptions::Wanted subscribes{};
   /// Takes the whole reply and answers the client itself.
   base::UniqueFunction<void(const std::string&)> answer{};
 };
@@ -61,6 +67,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   /// kControl: for a command that must get through whatever others do and whatever the client's database is (SCRIPT
   /// KILL, CLIENT KILL): nothing else goes by this connection.
   enum class Kind : std::uint8_t { kShort, kLong, kControl };
+  /// Which commands have no replies (CLIENT REPLY): none, the next one, all.
+  enum class Silence : std::uint8_t { kNone, kNext, kAll };
   enum class State : std::uint8_t {
     /// For a connection of its kind's quota (limits.pinned_short, limits.pinned_long, a few for control).
     kWaiting,
@@ -90,10 +98,14 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void when_room(base::Task task) { on_room_ = std::move(task); }
 
   bool control() const { return kind_ == Kind::kControl; }
-  /// A HELLO or a RESET is under way: what comes behind it meets another state.
+  /// A HELLO, a RESET or a CLIENT REPLY is under way: what comes behind it meets another state.
   bool holds_up() const;
-  /// It has subscriptions from RESP3 and speaks RESP2 now, where messages look like replies: for a RawPipe.
-  bool must_be_raw() const;
+  Silence silence() const { return silence_; }
+  void be_silent(Silence silence) { silence_ = silence; }
+  /// Commands without a reply have not left yet.
+  bool has_unsent() const { return state_ == State::kReady && (write_busy_ || !out_.empty()); }
+  /// It has subscriptions, or a command is under way that may make some.
+  bool subscribes() const;
   /// Replies that have not come.
   std::size_t owed() const { return owed_.size(); }
   /// What the server answers next is a blocking command.
@@ -147,7 +159,10 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void rest();
   void take_bytes(std::string_view bytes);
   bool deliver(std::string_view piece, bool last);
+  bool may_be_push() const;
+  bool is_push() const;
   void take_push();
+  bool client_is_behind() const;
   bool owes(PinEffect effect) const;
   bool holds_reply() const;
   void deliver_whole();
@@ -174,7 +189,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
 
   /// Scripts may nest what they return deeper than any command does; a counter for each level is all it costs.
   resp::ReplyScanner scanner_{resp::ReplyLimits{.max_depth = 16384}};
-  /// Attributes in front of a frame whose type is not known yet; a push that is not complete.
+  /// Attributes in front of a frame whose type is not known yet; what may be a push and is not complete.
   std::string held_;
   std::string push_;
   /// A reply that is held until it is whole.
@@ -189,7 +204,11 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool in_multi_ = false;
   bool watching_ = false;
   bool kept_ = false;
+  /// What goes back is reset first; is not lent on at all.
   bool soiled_ = false;
+  bool spoilt_ = false;
+  bool monitors_ = false;
+  Silence silence_ = Silence::kNone;
   /// What it logged in with last.
   upstream::ConnectOptions login_;
 };

@@ -16,7 +16,13 @@ PinUpload::~PinUpload() = default;
 
 void PinUpload::start() {
   const std::size_t offset = session_.parser().body_offset();
-  pin_->send(session_.input().substr(0, offset), tag_, std::move(plan_));
+  silent_ = pin_->silence() != Pin::Silence::kNone;
+  if (silent_) {
+    if (pin_->silence() == Pin::Silence::kNext) pin_->be_silent(Pin::Silence::kNone);
+    pin_->append(session_.input().substr(0, offset));
+  } else {
+    pin_->send(session_.input().substr(0, offset), tag_, std::move(plan_));
+  }
   session_.consume_input(offset);
   session_.parser().begin_stream();
   pass_on();
@@ -33,6 +39,7 @@ void PinUpload::pass_on() {
   pin_->append(session_.input().substr(0, step.consumed));
   session_.consume_input(step.consumed);
   if (step.finished) {
+    if (silent_) session_.finish_reply(tag_);
     session_.parser().next();
     session_.input_done();
     return session_.operation_done(*this);

@@ -8,8 +8,8 @@
 namespace keyferry::gateway {
 
 /// A command with a large argument on the client's own connection: it is handed on as it comes, at most about 1 MiB
-/// ahead of what the server has taken. Ends with the command's last byte; the reply is the Pin's. Belongs to the
-/// worker's thread.
+/// ahead of what the server has taken. Ends with the command's last byte; the reply, if there is one, is the Pin's.
+/// Belongs to the worker's thread.
 class PinUpload final : public Operation {
  public:
   /// The parser has just offered the argument.
@@ -25,6 +25,8 @@ class PinUpload final : public Operation {
   std::shared_ptr<Pin> pin_;
   SlotTag tag_;
   PinPlan plan_;
+  /// It has no reply (Pin::Silence).
+  bool silent_ = false;
 };
 
 }  // namespace keyferry::gateway

@@ -1,11 +1,14 @@
 #include "gateway/raw_pipe.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
+#include <utility>
 
+#include "gateway/client_ids.h"
+#include "gateway/command_table.h"
 #include "gateway/local_commands.h"
 #include "gateway/session.h"
+#include "resp/writer.h"
 
 namespace keyferry::gateway {
 
@@ -18,30 +21,26 @@ constexpr std::size_t kMostAhead = 32 * 1024;
 // A longer command is not looked at piece by piece.
 constexpr std::size_t kMostChecked = 1024 * 1024;
 constexpr std::string_view kResetReply = "+RESET\r\n";
-// More at once is not searched for commands that change logins.
-constexpr std::size_t kMostSearched = 4096;
 // How long after them what the server says may be the answer: later the worker has asked by itself.
 constexpr base::Duration kMayAnswer = std::chrono::seconds(1);
 
-/// Whether commands among the bytes may change logins (LoginChanges). A look at words only, as commands are not
-/// followed here: what it finds too much (a channel of such a name) costs questions to the server for a second, what it
-/// misses is noticed within one.
-bool mentions_logins(std::string_view bytes) {
-  if (bytes.size() > kMostSearched) return false;
-  const auto same = [](char one, char lower) { return (one | 0x20) == lower; };
-  constexpr std::array<std::string_view, 3> kWords{"setuser", "deluser", "requirepass"};
-  return std::ranges::any_of(kWords, [&](std::string_view word) {
-    return std::search(bytes.begin(), bytes.end(), word.begin(), word.end(), same) != bytes.end();
-  });
+/// Commands whose arguments are looked at, so that none of them may be too long to be kept.
+bool speaks_of_clients(std::span<const std::string_view> args) {
+  return args.size() >= 2 && equals_upper(args[0], "CLIENT") &&
+         (equals_upper(args[1], "KILL") || equals_upper(args[1], "UNBLOCK") || equals_upper(args[1], "TRACKING"));
 }
 
 }  // namespace
 
-RawPipe::RawPipe(Session& session, std::unique_ptr<upstream::Connection> connection, upstream::LendingPool& pool)
+RawPipe::RawPipe(Session& session, std::unique_ptr<upstream::Connection> connection, upstream::LendingPool& pool,
+                 const Begin& begin)
     : Operation(session),
       connection_(std::move(connection)),
       pool_(pool),
-      watches_(session.worker().options.logs_in || session.rules().guards()) {}
+      must_see_reset_(session.worker().options.logs_in || session.rules().guards()),
+      ends_at_reset_(must_see_reset_ || !session.dedicated()),
+      body_offered_(begin.body_offered),
+      after_skip_(begin.after_skip) {}
 RawPipe::~RawPipe() = default;
 
 void RawPipe::start() {
@@ -50,7 +49,8 @@ void RawPipe::start() {
 }
 
 void RawPipe::to_server() {
-  const std::string_view bytes = session_.input().substr(0, watches_ ? carried() : std::string_view::npos);
+  instead_.clear();
+  const std::string_view bytes = session_.input().substr(0, follows_ ? carried() : std::string_view::npos);
   if (!connection_) return;
   if (bytes.empty()) {
     return session_.read_input(std::max(kReadBytes, 2 * session_.input().size()), [self = shared_from_this(), this] {
@@ -58,8 +58,7 @@ void RawPipe::to_server() {
     });
   }
   mark_writes();
-  if (mentions_logins(bytes)) logins_mentioned_ = base::Clock::steady().now();
-  connection_->write({base::as_bytes(bytes)},
+  connection_->write({base::as_bytes(instead_.empty() ? bytes : instead_)},
                      [self = shared_from_this(), this, count = bytes.size()](std::error_code error) {
                        if (!connection_) return;
                        session_.consume_input(count);
@@ -71,8 +70,9 @@ void RawPipe::to_server() {
                      });
 }
 
-/// How much of the input may pass: whole commands that the listener carries, up to RESET; where it has no rules, long
-/// ones in part. 0 and the end of the client for one that it does not carry.
+/// How much of the input may pass: whole commands that the listener carries, up to RESET or one that goes in other
+/// words (instead_); where it has no rules, long ones in part. 0 and the end of the client for one that it does not
+/// carry.
 std::size_t RawPipe::carried() {
   using Event = resp::RequestParser::Event;
   resp::RequestParser& parser = session_.parser();
@@ -89,53 +89,80 @@ std::size_t RawPipe::carried() {
       parser.next();
       continue;
     }
-    Event event = parser.parse(rest);
+    // Asked again the parser would take the body for one that is to be kept.
+    Event event = std::exchange(body_offered_, false) ? Event::kBody : parser.parse(rest);
     while (guards && event == Event::kBody && !parser.must_stream()) event = parser.parse(rest);
     if (event == Event::kNeedMore && (!guards || rest.size() < kMostChecked)) return count;
-    if (!guards && event == Event::kBody) {
+    // The server says what is wrong, and closes.
+    if (!guards && event == Event::kError) return pass_all();
+    const bool known = event == Event::kCommand || event == Event::kBody;
+    const auto args = known ? parser.args(rest) : std::span<const std::string_view>{};
+    if (const std::string_view text = refusal(event, args); !text.empty()) {
+      body_offered_ = event == Event::kBody;
+      // What came before it is written first.
+      if (count == 0) refuse(text);
+      return count;
+    }
+    note_login_change(args);
+    if (event == Event::kBody) {
       count += parser.body_offset();
       parser.begin_stream();
       in_long_command_ = true;
       after_skip_ = false;
       continue;
     }
-    // The server says what is wrong, and closes.
-    if (!guards && event == Event::kError) return pass_all();
-    const bool whole = event == Event::kCommand || event == Event::kSkip;
-    const auto args = event == Event::kCommand ? parser.args(rest) : std::span<const std::string_view>{};
-    const bool resets = args.size() == 1 && equals_upper(args.front(), "RESET");
-    if (!whole || (!args.empty() && session_.rules().denies(args)) || (resets && (after_skip_ || replies_lost_)))
-      return refuse(whole);
-    // What came before it is written first.
-    if (resets && count != 0) return count;
+    const bool resets =
+        ends_at_reset_ && args.size() == 1 && equals_upper(args[0], "RESET") && !after_skip_ && !replies_lost_;
+    const auto words = in_server_words(args, session_.worker().directory, session_.dedicated());
+    if ((resets || words) && count != 0) return count;
+    if (words) resp::append_command(instead_, std::vector<std::string_view>(words->begin(), words->end()));
+    if (resets) reset_ = Reset::kAsked;
     // A replica's connection is not reset, and what it gets are no replies.
-    if (!guards && !args.empty() && (equals_upper(args.front(), "SYNC") || equals_upper(args.front(), "PSYNC")))
+    if (!guards && !args.empty() && (equals_upper(args[0], "SYNC") || equals_upper(args[0], "PSYNC")))
       return pass_all();
     if (event == Event::kCommand)
       after_skip_ = args.size() == 3 && equals_upper(args[0], "CLIENT") && equals_upper(args[1], "REPLY") &&
                     equals_upper(args[2], "SKIP");
     count += parser.size();
     parser.next();
-    if (resets) {
-      reset_ = Reset::kAsked;
-      return count;
-    }
+    if (resets || words) return count;
   }
 }
 
-/// Ends the client. `whole`: for a command that is not carried, else for what is none or too long.
-std::size_t RawPipe::refuse(bool whole) {
-  session_.push(whole ? "-NOPERM keyferry: this listener does not carry this command behind SUBSCRIBE, MONITOR or "
-                        "CLIENT REPLY (deny_commands, or RESET behind CLIENT REPLY SKIP or SYNC)\r\n"
-                      : "-ERR keyferry: this listener looks at commands behind SUBSCRIBE, MONITOR or CLIENT REPLY, "
-                        "and this is none, or longer than 1 MiB\r\n");
+/// Why what the parser gave may not pass: the reply that ends the client. Empty: it may.
+std::string_view RawPipe::refusal(resp::RequestParser::Event event, std::span<const std::string_view> args) const {
+  using Event = resp::RequestParser::Event;
+  const bool whole = event == Event::kCommand || event == Event::kSkip;
+  if (session_.rules().guards() && !whole)
+    return "-ERR keyferry: this listener looks at commands behind SUBSCRIBE, MONITOR or CLIENT REPLY, and this is "
+           "none, or longer than 1 MiB\r\n";
+  if (!whole && speaks_of_clients(args)) return "-ERR keyferry: an argument of this command is too long\r\n";
+  const bool unseen =
+      must_see_reset_ && (after_skip_ || replies_lost_) && args.size() == 1 && equals_upper(args[0], "RESET");
+  if (unseen || (!args.empty() && session_.rules().denies(args)))
+    return "-NOPERM keyferry: this listener does not carry this command behind SUBSCRIBE, MONITOR or CLIENT REPLY "
+           "(deny_commands, or RESET behind CLIENT REPLY SKIP or SYNC)\r\n";
+  return {};
+}
+
+void RawPipe::refuse(std::string_view text) {
+  session_.push(text);
   session_.close_after_output();
   end();
-  return 0;
+}
+
+/// What a transaction holds is done by its EXEC.
+void RawPipe::note_login_change(std::span<const std::string_view> args) {
+  const CommandRow* const row = args.empty() ? nullptr : find_command(args);
+  if (row == nullptr) return;
+  const bool changes = may_change_logins(*row);
+  if (!changes && !(login_change_queued_ && row->name == "EXEC")) return;
+  login_change_queued_ = changes;
+  logins_mentioned_ = base::Clock::steady().now();
 }
 
 std::size_t RawPipe::pass_all() {
-  watches_ = false;
+  follows_ = false;
   return std::string_view::npos;
 }
 
@@ -190,7 +217,7 @@ void RawPipe::to_client() {
     mark_writes();
     if (base::Clock::steady().now() - logins_mentioned_ < kMayAnswer) session_.worker().login_changes.count();
     session_.push(bytes);
-    if (watches_ && !replies_lost_ && follow_replies(bytes)) {
+    if (follows_ && !replies_lost_ && follow_replies(bytes)) {
       reset_answered_ = true;
       return finish_reset();
     }
@@ -218,6 +245,7 @@ void RawPipe::end() {
   connection_->close();
   connection_.reset();
   pool_.lost(carrier);
+  session_.worker().directory.pinned(session_.client().id, 0);
   session_.operation_done(*this);
 }
 

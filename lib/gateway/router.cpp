@@ -42,7 +42,7 @@ bool Router::dispatch(std::span<const std::string_view> args, std::string_view r
   const Route route = classify(row_, args);
   if (route == Route::kHangUp) return hang_up();
   session_.began(row_);
-  if (query_waits() || reset_waits()) return false;
+  if (query_waits() || reset_waits() || (pin_ && pin_->holds_up())) return false;
   if (route == Route::kRdma) {
     refuse(kRdmaRefusal);
     session_.end_command(raw.size());
@@ -120,7 +120,8 @@ bool Router::refuse_denied(std::span<const std::string_view> args, std::string_v
 
 std::string Router::denial(std::span<const std::string_view> args) {
   // As the server does with a command that a transaction may not hold: EXEC is to fail, so it is told one of no use.
-  if (pin_ && pin_->state() == Pin::State::kReady) tell_pin(std::array<std::string_view, 1>{"ECHO"});
+  if (pin_ && pin_->state() == Pin::State::kReady && pin_->silence() == Pin::Silence::kNone)
+    tell_pin(std::array<std::string_view, 1>{"ECHO"});
   return "NOPERM keyferry: this listener does not carry '" + std::string(args[0]) + "' (deny_commands)";
 }
 
@@ -176,7 +177,7 @@ bool Router::dispatch_shared(Route route, std::span<const std::string_view> args
     case Route::kControl:
       return want_pin(is_control(route, args) ? Pin::Kind::kControl : Pin::Kind::kShort);
     case Route::kRaw:
-      return unsubscribes_nothing(args) ? forward(args, raw) : want_pin(Pin::Kind::kLong);
+      return unsubscribes_nothing(args) || speaks(args) ? forward(args, raw) : want_pin(Pin::Kind::kLong);
     case Route::kBlocking:
     case Route::kOwn:
       return want_pin(Pin::Kind::kLong);
@@ -306,7 +307,7 @@ bool Router::take_body() {
   const std::span<const std::string_view> args = parser_.args(session_.input());
   const Route route = args.empty() ? Route::kOrdinary : classify(args);
   if (route == Route::kHangUp) return hang_up();
-  if (query_waits()) return false;
+  if (query_waits() || (pin_ && pin_->holds_up())) return false;
   if (route == Route::kRdma) {
     refuse_large(kRdmaRefusal);
     return true;
@@ -397,9 +398,16 @@ void Router::start_operation(std::shared_ptr<Operation> operation, bool owns_inp
   operation->start();
 }
 
+bool Router::blocked() const {
+  return (pin_ && pin_->blocked()) || std::any_of(operations_.begin(), operations_.end(),
+                                                  [](const auto& operation) { return operation->blocked(); });
+}
+
 void Router::refuse(std::string_view text) {
   const SlotTag tag = session_.open_reply(CommandClass::kLocal);
-  session_.reply_error(tag, text);
+  if (!is_silent()) return session_.reply_error(tag, text);
+  stay_silent();
+  session_.finish_reply(tag);
 }
 
 void Router::refuse_large(std::string_view text) {

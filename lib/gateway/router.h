@@ -53,9 +53,15 @@ class Router final : public upstream::ReplySink {
   /// A lease, a connection or a paused channel waits for the client to take what it asked for.
   bool holds_something() const { return !operations_.empty() || channel_paused_ || (pin_ && pin_->paused()); }
   bool dedicated() const { return dedicated_; }
+  /// The command that comes next has no reply (CLIENT REPLY).
+  bool is_silent() const { return pin_ && pin_->silence() != Pin::Silence::kNone; }
+  /// An array of no elements or an empty line: nothing to answer. False: as dispatch().
+  bool pass_nothing();
+  /// What has no reply is still to be handed to the server.
+  bool has_unsent() const { return pin_ && pin_->has_unsent(); }
   bool waits_for_pin() const { return pin_ && pin_->state() == Pin::State::kWaiting; }
   /// What the client waits for may never come: it has given that up when it closes its side.
-  bool blocked() const { return pin_ && pin_->blocked(); }
+  bool blocked() const;
 
   /// The client's own connection has nothing to do: false if the client keeps it.
   bool release_pin();
@@ -132,16 +138,23 @@ class Router final : public upstream::ReplySink {
   Offloaded offloaded_of(std::span<const std::string_view> args) const;
   bool take_body_shared(Route route, std::span<const std::string_view> args);
   bool take_body_pinned(Route route, std::span<const std::string_view> args);
-  void send_words(const std::vector<std::string>& words, CommandClass command_class, PinPlan todo);
   void send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool promote_or_refuse(Route route);
   void keep_pin();
   void name_pin();
   void tell_pin(std::span<const std::string_view> args);
   void mark_for_wait(PinPlan& wait);
-  bool subscribes_by_pushes(std::span<const std::string_view> args) const;
+  bool is_followed(std::span<const std::string_view> args) const;
   bool unsubscribes_nothing(std::span<const std::string_view> args) const;
-  bool start_raw();
+  bool start_raw(bool body_offered);
+  static bool speaks(std::span<const std::string_view> args);
+  static bool may_be_silent(Route route, std::span<const std::string_view> args);
+  void ask_to_be_silent(std::span<const std::string_view> args);
+  bool dispatch_silent(Route route, std::span<const std::string_view> args, std::string_view raw);
+  void send_silently(Route route, std::span<const std::string_view> args, std::string_view raw);
+  void stay_silent();
+  void kill_silently(std::span<const std::string_view> args);
+  void speak_again(std::span<const std::string_view> args);
   bool redirect_ready(std::span<const std::string_view> args);
   PinPlan plan(Route route, std::span<const std::string_view> args);
   PinPlan plan_client(std::span<const std::string_view> args);

@@ -49,22 +49,27 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
   }
   // It is not for what comes behind.
   if (pin_->control() && !is_control(route, args)) return false;
-  if (pin_->holds_up()) return false;
-  if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
+  if (is_silent()) return dispatch_silent(route, args, raw);
   if (route == Route::kOwn && !redirect_ready(args)) return false;
   const bool answered = pin_->owed() == 0;
   // The connection is named for the client then, as the client is called when all before it has been answered.
   if (route == Route::kOwn && !pin_->kept() && !answered) return false;
   switch (route) {
     case Route::kRaw:
-      if (unsubscribes_nothing(args)) {
+      // One that subscribes already has what it takes.
+      if (unsubscribes_nothing(args) || speaks(args) ||
+          (pin_->subscribes() && !equals_upper(args[0], "CLIENT") && is_followed(args))) {
         send_pinned(route, args, raw);
         break;
       }
       if (!answered) return false;
       if (!promote_or_refuse(route)) break;
-      if (!subscribes_by_pushes(args)) return start_raw();
-      send_pinned(route, args, raw);
+      if (!is_followed(args)) return start_raw(false);
+      if (equals_upper(args[0], "CLIENT")) {
+        ask_to_be_silent(args);
+      } else {
+        send_pinned(route, args, raw);
+      }
       break;
     case Route::kBlobGet:
     case Route::kBlobSet:
@@ -75,7 +80,8 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       break;
     case Route::kLocal:
       if (session_.has_own_login() && args.size() == 1 && equals_upper(args[0], "RESET")) return reset_here(raw);
-      if (!dedicated_ && equals_upper(args[0], "QUIT")) {
+      // One that others may see (a subscription, a redirection) is gone when the server says so.
+      if (!dedicated_ && !pin_->kept() && equals_upper(args[0], "QUIT")) {
         // The connection is not lent on as one that the server is about to close.
         if (!answered) return false;
         run_local(session_, args, session_.open_reply(CommandClass::kLocal));
@@ -87,11 +93,7 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
       if (!dedicated_ && !answered) return false;
       if (!dedicated_ && (!pin_->in_transaction() || equals_upper(args[1], "UNBLOCK")))
         return dispatch_clients(args, raw);
-      if (equals_upper(args[1], "KILL")) {
-        send_words(confined_kill(args, worker_.directory, dedicated_), CommandClass::kPinned, {});
-      } else {
-        send_pinned(route, args, raw);
-      }
+      send_pinned(route, args, raw);
       break;
     default:
       if (const Offloaded offloaded = route == Route::kOrdinary ? offloaded_of(args) : Offloaded{};
@@ -106,11 +108,9 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
 /// CLIENT LIST, INFO, KILL, UNBLOCK: ids are the gateway's here, and the server's on the connection.
 bool Router::dispatch_clients(std::span<const std::string_view> args, std::string_view raw) {
   if (equals_upper(args[1], "UNBLOCK")) {
-    std::vector<std::string> words(args.begin(), args.end());
-    if (words.size() > 2) words[2] = server_id_text(args[2], worker_.directory);
-    send_words(words, CommandClass::kPinned, {});
+    send_pinned(Route::kClients, args, raw);
   } else {
-    query_ = std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args);
+    query_ = std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args, false);
     query_->ask(*pin_);
   }
   session_.end_command(raw.size());
@@ -151,13 +151,6 @@ void Router::tell_pin(std::span<const std::string_view> args) {
   pin_->send(bytes, 0, {.effect = PinEffect::kSilent});
 }
 
-/// A command in other words than the client's.
-void Router::send_words(const std::vector<std::string>& words, CommandClass command_class, PinPlan todo) {
-  std::string bytes;
-  resp::append_command(bytes, std::vector<std::string_view>(words.begin(), words.end()));
-  pin_->send(bytes, session_.open_reply(command_class), std::move(todo));
-}
-
 /// The server waits for what it has sent its replicas up to the connection's own last write, and this client wrote by
 /// others: a database swapped with itself changes nothing, but counts as a write, and all others came before it.
 void Router::mark_for_wait(PinPlan& wait) {
@@ -170,8 +163,8 @@ void Router::mark_for_wait(PinPlan& wait) {
                           if (reply.starts_with('-') && !reply.starts_with("-READONLY")) *refusal = reply.substr(1);
                         }});
   wait.rewrite = [refusal](std::string reply) {
-    // A user who may not WAIT hears that.
-    if (refusal->empty() || reply.starts_with("-NOPERM")) return reply;
+    // A user who may not WAIT hears that, and so does a subscriber, who may do nothing else in RESP2.
+    if (refusal->empty() || reply.starts_with('-')) return reply;
     return "-ERR keyferry: nothing to wait for: on a shared listener WAIT needs SWAPDB, and the server said " +
            *refusal;
   };
@@ -183,12 +176,12 @@ void Router::send_pinned(Route route, std::span<const std::string_view> args, st
       !pin_->may_be_in_transaction())
     mark_for_wait(todo);
   const CommandClass command_class = route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned;
-  if (const auto place = dedicated_ ? std::nullopt : redirect_place(args)) {
-    std::vector<std::string> words(args.begin(), args.end());
-    words[*place] = server_id_text(args[*place], worker_.directory);
-    return send_words(words, command_class, std::move(todo));
-  }
   const SlotTag tag = session_.open_reply(command_class);
+  if (const auto words = in_server_words(args, worker_.directory, dedicated_)) {
+    std::string bytes;
+    resp::append_command(bytes, std::vector<std::string_view>(words->begin(), words->end()));
+    return pin_->send(bytes, tag, std::move(todo));
+  }
   if (!parser_.is_inline()) return pin_->send(raw, tag, std::move(todo));
   std::string bytes;
   resp::append_command(bytes, args);
@@ -236,26 +229,30 @@ void Router::advance_attach() {
   for (const auto& one : std::exchange(attaching_, {})) one();
 }
 
-/// In RESP3 a subscriber's replies can be told from pushes, so that all its other commands go on as they did.
-bool Router::subscribes_by_pushes(std::span<const std::string_view> args) const {
-  return !dedicated_ && !pin_->in_transaction() && session_.client().protocol == resp::Protocol::kResp3 &&
-         Subscriptions::wanted_by(args).has_value();
+/// What a subscriber, a monitor and a client that gets no replies send goes on as it did: replies can be told from what
+/// nobody asked for, and are counted.
+bool Router::is_followed(std::span<const std::string_view> args) const {
+  return !dedicated_ && !pin_->may_be_in_transaction() &&
+         (Subscriptions::wanted_by(args).has_value() || equals_upper(args[0], "MONITOR") ||
+          equals_upper(args[0], "CLIENT"));
 }
 
-/// UNSUBSCRIBE and its like in RESP2 without a subscription (Pin::must_be_raw) and with one channel at most have one
-/// reply, as any command: no reason for the client to be carried byte for byte from then on.
+/// UNSUBSCRIBE and its like in RESP2 without a subscription and with one channel at most have one reply, as any
+/// command: no reason for the client to keep a connection from then on.
 bool Router::unsubscribes_nothing(std::span<const std::string_view> args) const {
   return args.size() <= 2 && row_ != nullptr && row_->name.ends_with("UNSUBSCRIBE") &&
-         session_.client().protocol == resp::Protocol::kResp2 && (!pin_ || !pin_->may_be_in_transaction());
+         session_.client().protocol == resp::Protocol::kResp2 &&
+         (!pin_ || (!pin_->subscribes() && !pin_->may_be_in_transaction()));
 }
 
 /// The command that the parser has just given stays in the input: the pipe takes it from there.
-bool Router::start_raw() {
+bool Router::start_raw(bool body_offered) {
   if (!pin_->settled()) return false;
   upstream::LendingPool* pool = nullptr;
+  const RawPipe::Begin begin{.body_offered = body_offered, .after_skip = pin_->silence() == Pin::Silence::kNext};
   std::unique_ptr<upstream::Connection> connection = pin_->take(pool);
   pin_.reset();
-  start_operation(std::make_shared<RawPipe>(session_, std::move(connection), *pool), true);
+  start_operation(std::make_shared<RawPipe>(session_, std::move(connection), *pool, begin), true);
   return true;
 }
 
@@ -280,9 +277,9 @@ PinPlan Router::plan(Route route, std::span<const std::string_view> args) {
     case Route::kBlocking:
       return {.effect = PinEffect::kBlocking};
     case Route::kRaw:
-      if (const auto pushes = Subscriptions::wanted_by(args))
-        return {.effect = PinEffect::kSubscribes, .pushes = *pushes};
-      return {};
+      if (const auto wanted = Subscriptions::wanted_by(args))
+        return {.effect = PinEffect::kSubscribes, .subscribes = *wanted};
+      return {.effect = equals_upper(args[0], "MONITOR") ? PinEffect::kMonitors : PinEffect::kNone};
     case Route::kAlone:
       // Among them subcommands that the table does not know.
       return {.effect = equals_upper(args[0], "CLIENT") ? PinEffect::kChanges : PinEffect::kNone};
@@ -306,11 +303,13 @@ PinPlan Router::plan(Route route, std::span<const std::string_view> args) {
 
 /// CLIENT with a subcommand that speaks of the client itself: on a shared listener ids and names are the gateway's.
 PinPlan Router::plan_client(std::span<const std::string_view> args) {
+  if (is_old_kill(args)) return {.rewrite = &old_kill_reply};
   if (dedicated_ || args.size() < 2 || !equals_upper(args[0], "CLIENT")) return {};
   const auto put_id = [this](std::string_view mark) {
     return [this, mark](std::string reply) { return with_id(std::move(reply), mark, session_.client().redirect); };
   };
   const std::string_view what = args[1];
+  if (equals_upper(what, "CAPA")) return {.effect = PinEffect::kSpoils};
   if (equals_upper(what, "GETREDIR")) return {.rewrite = put_id(kGetRedirId)};
   if (equals_upper(what, "TRACKINGINFO")) return {.rewrite = put_id(kTrackingInfoId)};
   if (const auto place = redirect_place(args)) {
@@ -399,13 +398,13 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
     return true;
   }
   bool failed = false;
-  if (!pin_ready(failed) || pin_->holds_up()) return false;
-  if (pin_->must_be_raw()) return pin_->owed() == 0 && start_raw();
+  if (!pin_ready(failed)) return false;
   // Its ids have to be looked at (R7).
   if (route == Route::kClients) {
     refuse_large("ERR keyferry: an argument of this command is too long");
     return true;
   }
+  if (is_silent() && !may_be_silent(route, args)) return pin_->owed() == 0 && start_raw(true);
   if (route == Route::kBlobSet || route == Route::kRaw || route == Route::kLocal) {
     if (pin_->owed() != 0) return false;
   }
@@ -418,7 +417,7 @@ bool Router::take_body_pinned(Route route, std::span<const std::string_view> arg
     start_operation(DropInput::whole_command(session_), true);
     return true;
   }
-  if (route == Route::kRaw) return start_raw();
+  if (route == Route::kRaw) return start_raw(true);
   if (route == Route::kBlobSet && !may_transfer() && parser_.body_length() >= worker_.options.threshold)
     worker_.metrics.count_fallback("own_connection");
   PinPlan todo = plan(route, args);

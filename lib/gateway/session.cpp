@@ -197,8 +197,7 @@ void Session::on_end_of_input() {
 
 /// The client has closed its side and all that it asked for is answered and taken.
 void Session::close_if_over() {
-  if (input_ended_ && slots_.open_count() == 0 && !router_.has_operations() && !router_.waits_for_pin() &&
-      output_.empty() && (input_.size() == 0 || needs_more_ || closing_))
+  if (input_ended_ && all_answered() && output_.empty() && (input_.size() == 0 || needs_more_ || closing_))
     close("closed by the client");
 }
 
@@ -257,6 +256,7 @@ bool Session::take_command() {
       make_room();
       return false;
     case Event::kSkip:
+      if (!router_.pass_nothing()) return begins(false);
       end_command(parser_.size());
       return true;
     case Event::kError:
@@ -273,7 +273,7 @@ bool Session::take_command() {
 }
 
 bool Session::all_answered() const {
-  return slots_.open_count() == 0 && !router_.has_operations() && !router_.waits_for_pin();
+  return slots_.open_count() == 0 && !router_.has_operations() && !router_.waits_for_pin() && !router_.has_unsent();
 }
 
 /// A command that can't begin yet waits from now on, or does already.
@@ -450,6 +450,7 @@ void Session::asked(SlotTag tag, base::TimePoint when) {
 
 void Session::protocol_error(std::string_view text) {
   if (closed_ || closing_) return;
+  if (router_.is_silent()) return close_after_output();
   const SlotTag tag = open_reply(CommandClass::kLocal);
   reply_error(tag, "ERR " + std::string(text));
   close_after_output();

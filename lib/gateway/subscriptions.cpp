@@ -21,6 +21,17 @@ constexpr std::array kCommands{
     Command{"PUNSUBSCRIBE", "punsubscribe", false}, Command{"SUNSUBSCRIBE", "sunsubscribe", false},
 };
 
+/// The text of an aggregate's first element, if that is a bulk string.
+std::string_view first_text(std::string_view frame) {
+  const std::size_t header = frame.find('\n');
+  if (header == std::string_view::npos) return {};
+  frame.remove_prefix(header + 1);
+  const std::size_t length = frame.find('\n');
+  if (!frame.starts_with('$') || length == std::string_view::npos) return {};
+  frame.remove_prefix(length + 1);
+  return frame.substr(0, frame.find('\r'));
+}
+
 }  // namespace
 
 std::optional<Subscriptions::Wanted> Subscriptions::wanted_by(std::span<const std::string_view> args) {
@@ -30,8 +41,17 @@ std::optional<Subscriptions::Wanted> Subscriptions::wanted_by(std::span<const st
   return std::nullopt;
 }
 
-bool Subscriptions::take(Wanted& wanted, std::string_view push) {
-  const resp::DecodeResult decoded = resp::decode(push);
+bool Subscriptions::is_message(std::string_view frame) const {
+  const std::string_view kind = first_text(frame);
+  return any() && (kind == "message" || kind == "pmessage" || kind == "smessage");
+}
+
+bool Subscriptions::answers(const Wanted& wanted, std::string_view frame) {
+  return first_text(frame) == wanted.kind;
+}
+
+bool Subscriptions::take(Wanted& wanted, std::string_view frame) {
+  const resp::DecodeResult decoded = resp::decode(frame);
   if (!decoded.ok() || decoded.value.children.size() != 3) return false;
   const auto& parts = decoded.value.children;
   if (parts[0].text != wanted.kind || parts[2].kind != resp::Value::Kind::kInteger) return false;

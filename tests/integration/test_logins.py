@@ -83,7 +83,17 @@ def test_a_listeners_clients_act_as_its_user_and_do_not_get_what_it_denies(clien
     assert subscribed.reply() == [b"pong", b""]
     subscribed.send("FLUSHALL")
     assert subscribed.reply().startswith("NOPERM keyferry")
-    assert ended(subscribed)
+    silent = clients(MAPPED)
+    assert silent.call("SET", "k", 5) == b"OK"
+    silent.raw(b"".join(request("CLIENT", "REPLY", how) + request("FLUSHALL") + request("BLOB.RDMA_GET", "k") + request("INCR", "k") for how in ("SKIP", "OFF")))
+    assert silent.reply().startswith("ERR keyferry: BLOB.RDMA_* names memory of the caller")
+    assert (silent.reply(), silent.call("CLIENT", "REPLY", "ON"), silent.call("GET", "k")) == (6, b"OK", b"7")
+    carried = clients(MAPPED)
+    carried.raw(request("MULTI") + request("SUBSCRIBE", "c") + request("EXEC"))
+    assert [carried.reply() for _ in range(3)] == [b"OK", b"QUEUED", [[b"subscribe", b"c", 1]]]
+    carried.raw(request("SET", "kept", 1) + request("FLUSHALL"))
+    assert carried.reply().startswith("NOPERM keyferry")
+    assert ended(carried)
     assert clients().call("ACL", "WHOAMI") == b"default"
 
 

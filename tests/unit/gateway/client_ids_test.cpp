@@ -91,7 +91,7 @@ TEST_F(ClientIds, StandBehindRedirectButNotInsideAPrefix) {
 
 TEST_F(ClientIds, R7AKillThatTheServerCarriesOutNamesConnectionsOfLocalClientsOnly) {
   const auto confined = [&](std::vector<std::string_view> args, bool dedicated) {
-    return confined_kill(args, directory, dedicated);
+    return in_server_words(args, directory, dedicated).value();
   };
   EXPECT_THAT(confined({"CLIENT", "KILL", "TYPE", "id"}, false),
               ElementsAre("CLIENT", "KILL", "TYPE", "id", "ID", kNobody, "51", "52"));
@@ -99,7 +99,27 @@ TEST_F(ClientIds, R7AKillThatTheServerCarriesOutNamesConnectionsOfLocalClientsOn
               ElementsAre("CLIENT", "KILL", "id", "52", kNobody, "SKIPME", "no"));
   EXPECT_THAT(confined({"CLIENT", "KILL", "ID", "52", "7", "0"}, true),
               ElementsAre("CLIENT", "KILL", "ID", "52", kNobody, "0"));
-  EXPECT_THAT(confined({"CLIENT", "KILL", "127.0.0.1:1"}, true), ElementsAre("CLIENT", "KILL", "127.0.0.1:1"));
+  EXPECT_THAT(confined({"client", "kill", "10.0.0.1:1"}, true),
+              ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ADDR", "10.0.0.1:1", "ID", kNobody, "51", "52"));
+  EXPECT_THAT(confined({"CLIENT", "KILL", "127.0.0.1:7002"}, false),
+              ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ID", kNobody, "52"));
+  EXPECT_THAT(confined({"CLIENT", "KILL", "/run/s:0"}, false),
+              ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ID", kNobody));
+  EXPECT_THAT(confined({"CLIENT", "UNBLOCK", "2", "ERROR"}, false), ElementsAre("CLIENT", "UNBLOCK", "52", "ERROR"));
+  EXPECT_THAT(confined({"CLIENT", "TRACKING", "ON", "REDIRECT", "1"}, false),
+              ElementsAre("CLIENT", "TRACKING", "ON", "REDIRECT", "51"));
+  for (const bool dedicated : {false, true})
+    EXPECT_EQ(in_server_words(std::vector<std::string_view>{"CLIENT", "LIST", "ID", "1"}, directory, dedicated),
+              std::nullopt);
+  EXPECT_EQ(in_server_words(std::vector<std::string_view>{"CLIENT", "UNBLOCK", "52"}, directory, true), std::nullopt);
+}
+
+TEST_F(ClientIds, AKillOfTheOldFormIsAnsweredAsThat) {
+  EXPECT_EQ(old_kill_reply(":0\r\n"), "-ERR No such client\r\n");
+  EXPECT_EQ(old_kill_reply(":2\r\n"), "+OK\r\n");
+  EXPECT_EQ(old_kill_reply("-NOPERM x\r\n"), "-NOPERM x\r\n");
+  EXPECT_TRUE(is_old_kill(std::vector<std::string_view>{"Client", "kill", "a:1"}));
+  EXPECT_FALSE(is_old_kill(std::vector<std::string_view>{"CLIENT", "KILL", "ID", "1"}));
 }
 
 TEST_F(ClientIds, AreTheGatewaysInReplies) {
