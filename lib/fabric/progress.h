@@ -49,7 +49,9 @@ class ProgressThread {
   /// False if there was none to be taken off the queue.
   bool read_error_entry();
   void count_error(const std::string& text);
+  /// For what it must look at at once, and for what it need not if it sleeps on the queue.
   void wake();
+  void unpark();
 
   Domain& domain_;
   const bool needs_polling_;
