@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kMostOut = base::kMiB;
 // As much of a reply as its effect is read from.
 constexpr std::size_t kHead = 24;
+// What comes before CLIENT REPLY ON may take its time.
+constexpr base::Duration kSilentFor = std::chrono::minutes(1);
 // With less than this queued for a client that gets what it has not asked for the server is read on: what a slow one
 // leaves is to lie there, where the server's limits see it.
 constexpr std::size_t kMostAhead = 32 * 1024;
@@ -113,7 +115,10 @@ bool Pin::owes(PinEffect effect) const {
 }
 
 bool Pin::blocked() const {
-  return !owed_.empty() && owed_.front().plan.effect == PinEffect::kBlocking;
+  if (owed_.empty()) return false;
+  const Sent& next = owed_.front();
+  if (next.plan.effect == PinEffect::kSpeaks) return base::Clock::steady().now() - next.asked > kSilentFor;
+  return next.plan.effect == PinEffect::kBlocking;
 }
 
 bool Pin::may_be_in_transaction() const {
@@ -374,6 +379,7 @@ void Pin::follow(PinPlan& plan) {
     case PinEffect::kBlocking:
     case PinEffect::kSubscribes:
     case PinEffect::kSilences:
+    case PinEffect::kSpeaks:
       break;
   }
   if (plan.then) plan.then();
@@ -398,7 +404,7 @@ void Pin::lost(std::string reason) {
 }
 
 bool Pin::releasable() const {
-  return state_ == State::kReady && settled() && !in_multi_ && !watching_ && !kept_;
+  return state_ == State::kReady && settled() && !in_multi_ && !watching_ && !kept_ && !subscriptions_.any();
 }
 
 void Pin::release() {

@@ -42,6 +42,8 @@ enum class PinEffect : std::uint8_t {
   kChanges,
   /// CLIENT REPLY before it silences: what follows waits.
   kSilences,
+  /// CLIENT REPLY ON behind OFF or SKIP: no reply comes if the user may no more.
+  kSpeaks,
   /// HELLO: as kChanges, and what follows waits for its reply, as that may be the last in this protocol.
   kGreets,
 };
@@ -100,6 +102,8 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool control() const { return kind_ == Kind::kControl; }
   /// A HELLO, a RESET or a CLIENT REPLY is under way: what comes behind it meets another state.
   bool holds_up() const;
+  /// It is a monitor.
+  bool monitors() const { return monitors_; }
   Silence silence() const { return silence_; }
   void be_silent(Silence silence) { silence_ = silence; }
   /// Commands without a reply have not left yet.
@@ -108,7 +112,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   bool subscribes() const;
   /// Replies that have not come.
   std::size_t owed() const { return owed_.size(); }
-  /// What the server answers next is a blocking command.
+  /// What the server answers next it may never answer.
   bool blocked() const;
   /// What follows is known when owed() is 0, and a guess before.
   bool in_transaction() const { return in_multi_; }

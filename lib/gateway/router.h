@@ -57,6 +57,8 @@ class Router final : public upstream::ReplySink {
   bool is_silent() const { return pin_ && pin_->silence() != Pin::Silence::kNone; }
   /// An array of no elements or an empty line: nothing to answer. False: as dispatch().
   bool pass_nothing();
+  /// It waits for what others do, and is not idle while nothing comes.
+  bool listens() const { return pin_ && (pin_->subscribes() || pin_->monitors()); }
   /// What has no reply is still to be handed to the server.
   bool has_unsent() const { return pin_ && pin_->has_unsent(); }
   bool waits_for_pin() const { return pin_ && pin_->state() == Pin::State::kWaiting; }
@@ -127,6 +129,7 @@ class Router final : public upstream::ReplySink {
   bool ask_leave(std::span<const std::string_view> args, std::string_view raw);
   void answered_leave(std::string_view bytes, bool last);
   bool dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw);
+  bool dispatch_uncounted(std::span<const std::string_view> args, std::string_view raw);
   void answer_pin_failure();
   bool want_pin(Pin::Kind kind);
   bool greet(std::span<const std::string_view> args, std::size_t bytes);
@@ -151,6 +154,7 @@ class Router final : public upstream::ReplySink {
   static bool may_be_silent(Route route, std::span<const std::string_view> args);
   void ask_to_be_silent(std::span<const std::string_view> args);
   bool dispatch_silent(Route route, std::span<const std::string_view> args, std::string_view raw);
+  void dispatch_reply(std::span<const std::string_view> args, std::string_view raw);
   void send_silently(Route route, std::span<const std::string_view> args, std::string_view raw);
   void stay_silent();
   void kill_silently(std::span<const std::string_view> args);

@@ -56,21 +56,7 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
   if (route == Route::kOwn && !pin_->kept() && !answered) return false;
   switch (route) {
     case Route::kRaw:
-      // One that subscribes already has what it takes.
-      if (unsubscribes_nothing(args) || speaks(args) ||
-          (pin_->subscribes() && !equals_upper(args[0], "CLIENT") && is_followed(args))) {
-        send_pinned(route, args, raw);
-        break;
-      }
-      if (!answered) return false;
-      if (!promote_or_refuse(route)) break;
-      if (!is_followed(args)) return start_raw(false);
-      if (equals_upper(args[0], "CLIENT")) {
-        ask_to_be_silent(args);
-      } else {
-        send_pinned(route, args, raw);
-      }
-      break;
+      return dispatch_uncounted(args, raw);
     case Route::kBlobGet:
     case Route::kBlobSet:
       if (!answered) return false;
@@ -100,6 +86,34 @@ bool Router::dispatch_pinned(Route route, std::span<const std::string_view> args
           offloaded.route != OffloadRoute::kNone)
         return answered && start_offloaded(offloaded, args, raw);
       if (promote_or_refuse(route)) send_pinned(route, args, raw);
+  }
+  session_.end_command(raw.size());
+  return true;
+}
+
+/// SUBSCRIBE and its like, MONITOR, CLIENT REPLY, SYNC ... False: not now, or they and all that follows are a
+/// RawPipe's.
+bool Router::dispatch_uncounted(std::span<const std::string_view> args, std::string_view raw) {
+  const bool is_client = equals_upper(args[0], "CLIENT");
+  // Who subscribes has what it takes already.
+  const bool more = pin_->kept() && pin_->subscribes() && Subscriptions::wanted_by(args) && is_followed(args);
+  if (more || unsubscribes_nothing(args) || speaks(args)) {
+    send_pinned(Route::kRaw, args, raw);
+  } else {
+    if (pin_->owed() != 0) return false;
+    if (!promote_or_refuse(Route::kRaw)) {
+      session_.end_command(raw.size());
+      return true;
+    }
+    if (!is_followed(args)) return start_raw(false);
+    if (is_client) {
+      ask_to_be_silent(args);
+    } else if (pin_->monitors() && equals_upper(args[0], "MONITOR")) {
+      // To which the server says nothing the second time.
+      send_silently(Route::kRaw, args, raw);
+    } else {
+      send_pinned(Route::kRaw, args, raw);
+    }
   }
   session_.end_command(raw.size());
   return true;
@@ -173,7 +187,7 @@ void Router::mark_for_wait(PinPlan& wait) {
 void Router::send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
   PinPlan todo = plan(route, args);
   if ((equals_upper(args[0], "WAIT") || equals_upper(args[0], "WAITAOF")) && !dedicated_ &&
-      !pin_->may_be_in_transaction())
+      !pin_->may_be_in_transaction() && !pin_->monitors())
     mark_for_wait(todo);
   const CommandClass command_class = route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned;
   const SlotTag tag = session_.open_reply(command_class);

@@ -1,6 +1,5 @@
 // What Router does behind CLIENT REPLY OFF and SKIP on a shared listener: commands have no replies, so that each has an
 // empty one here (R10).
-#include <array>
 #include <string>
 
 #include "gateway/client_ids.h"
@@ -75,13 +74,8 @@ bool Router::dispatch_silent(Route route, std::span<const std::string_view> args
   }
   if (all && args.size() == 1 && equals_upper(args[0], "RESET")) {
     send_pinned(route, args, raw);
-  } else if (is_client_command(args, "REPLY") && args.size() == 3) {
-    if (equals_upper(args[2], "ON")) {
-      speak_again(args);
-    } else {
-      if (equals_upper(args[2], "OFF")) pin_->be_silent(Pin::Silence::kAll);
-      send_silently(route, args, raw);
-    }
+  } else if (is_client_command(args, "REPLY")) {
+    dispatch_reply(args, raw);
   } else if (is_client_command(args, "KILL")) {
     kill_silently(args);
   } else if (may_be_silent(route, args)) {
@@ -92,6 +86,19 @@ bool Router::dispatch_silent(Route route, std::span<const std::string_view> args
   }
   session_.end_command(raw.size());
   return true;
+}
+
+/// CLIENT REPLY.
+void Router::dispatch_reply(std::span<const std::string_view> args, std::string_view raw) {
+  const std::string_view how = args.size() == 3 ? args[2] : std::string_view();
+  if (equals_upper(how, "ON")) return speak_again(args);
+  if (equals_upper(how, "OFF")) {
+    pin_->be_silent(Pin::Silence::kAll);
+  } else if (!equals_upper(how, "SKIP") && pin_->silence() == Pin::Silence::kNext) {
+    // An error that nobody hears.
+    pin_->be_silent(Pin::Silence::kNone);
+  }
+  send_silently(Route::kRaw, args, raw);
 }
 
 void Router::send_silently(Route route, std::span<const std::string_view> args, std::string_view raw) {
@@ -129,7 +136,9 @@ void Router::stay_silent() {
 void Router::kill_silently(std::span<const std::string_view> args) {
   const bool all = pin_->silence() == Pin::Silence::kAll;
   pin_->be_silent(Pin::Silence::kNone);
-  tell_pin(std::array<std::string_view, 3>{"CLIENT", "REPLY", "ON"});
+  std::string speak;
+  resp::append_command(speak, {"CLIENT", "REPLY", "ON"});
+  pin_->send(speak, 0, {.effect = PinEffect::kSpeaks, .answer = [](const std::string&) {}});
   query_ = std::make_shared<ClientQuery>(session_, session_.open_reply(CommandClass::kPinned), args, true);
   query_->ask(*pin_);
   if (!all) return;
@@ -144,11 +153,12 @@ void Router::speak_again(std::span<const std::string_view> args) {
   std::string command;
   resp::append_command(command, args);
   pin_->be_silent(Pin::Silence::kNone);
-  pin_->send(command, session_.open_reply(CommandClass::kPinned), {.then = [this] {
-               worker_.login_changes.count();
-               if (worker_.engine.writes().any_immutable())
-                 worker_.engine.writes().touch(transfer::WriteMarks::Mark::kEverything);
-             }});
+  pin_->send(command, session_.open_reply(CommandClass::kPinned),
+             {.effect = PinEffect::kSpeaks, .then = [this] {
+                worker_.login_changes.count();
+                if (worker_.engine.writes().any_immutable())
+                  worker_.engine.writes().touch(transfer::WriteMarks::Mark::kEverything);
+              }});
 }
 
 }  // namespace keyferry::gateway

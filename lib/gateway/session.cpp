@@ -576,7 +576,8 @@ void Session::tick(base::TimePoint now) {
     return close("stalled");
   }
   const base::Duration idle_limit = worker_.options.client_idle;
-  if (idle_limit != base::Duration{} && idle() && input_owner_ == nullptr && now - last_active_ >= idle_limit)
+  if (idle_limit != base::Duration{} && idle() && input_owner_ == nullptr && !router_.listens() &&
+      now - last_active_ >= idle_limit)
     return close("idle longer than limits.client_idle");
   router_.refresh_login();
   settle(now);

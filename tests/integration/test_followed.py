@@ -92,6 +92,25 @@ def test_R22_who_has_quit_is_subscribed_to_nothing_when_it_is_told_so(clients):
             assert ended(one)
 
 
+BEFORE = [("EVAL", "return 7", 0), ("SELECT", 0), ("BLPOP", "nothing", "0.01"), ("CLIENT", "LIST")]
+
+
+@pytest.mark.parametrize("before", BEFORE, ids=" ".join(str(words[0]) for words in BEFORE).split())
+@pytest.mark.parametrize("command", [("SUBSCRIBE", "a"), ("MONITOR",)], ids=["SUBSCRIBE", "MONITOR"])
+def test_R13_a_connection_that_is_listened_on_goes_back_to_nobody(clients, stack, before, command):
+    one, other = clients(), clients()
+    one.call("CLIENT", "SETNAME", "mine")
+    one.raw(request(*before) + request("UNSUBSCRIBE", "c") + request(*command))
+    assert replies(one, 3)[1:] == [[b"unsubscribe", b"c", 0], [b"subscribe", b"a", 1] if command[0] == "SUBSCRIBE" else b"OK"]
+    for _ in range(4):  # each may get a connection that was given back
+        assert clients().call("EVAL", "return 1", 0) == 1
+    assert len(named(stack)) == 1
+    assert other.call("PUBLISH", "a", "to-one") == (1 if command[0] == "SUBSCRIBE" else 0)
+    frame = one.reply()
+    while b"to-one" not in (frame[-1] if isinstance(frame, list) else frame):
+        frame = one.reply()
+
+
 def test_one_that_subscribed_gives_its_connection_back_by_reset(clients, stack):
     one = clients()
     one.call("CLIENT", "SETNAME", "mine")
@@ -130,6 +149,39 @@ def test_a_monitors_replies_stand_between_its_lines(clients, stack):
         while frame != number:
             assert b'"' in frame
             frame = one.reply()
+
+
+def test_a_second_monitor_has_no_reply_and_a_monitor_may_wait(clients, stack):
+    # Each script as the server itself answers it.
+    for words in ([("MONITOR",), ("MONITOR",), ("CLIENT", "KILL", "TYPE", "pubsub"), ("RESET",), ("ECHO", "end")], [("MONITOR",), ("MONITOR",), ("CLIENT", "REPLY", "ON"), ("WAIT", 0, 1), ("ECHO", "end")]):
+        seen = []
+        for client in (clients(), stack.wire(direct=True)):
+            client.raw(b"".join(request(*one) for one in words))
+            seen.append([])
+            while not seen[-1] or seen[-1][-1] != b"end":
+                seen[-1].append(client.reply())
+            client.close()
+        mine, direct = ([frame for frame in frames if not (isinstance(frame, bytes) and b'"' in frame)] for frames in seen)
+        assert mine == direct
+
+
+SKIPPED = [("CLIENT", "REPLY", "LOUD"), ("CLIENT", "REPLY"), ("CLIENT", "REPLY", "OFF", "x"), ("NOSUCH",), ("CLIENT", "ID"), ("CLIENT", "KILL", "1.2.3.4:5"), ("CLIENT", "UNBLOCK", 1), ("MULTI",),
+           ("BLPOP", "nothing", "0.01"), ("SELECT", 0), ("SUBSCRIBE", "c"), ("MONITOR",), ("CLIENT", "REPLY", "SKIP"), ("CLIENT", "REPLY", "OFF"), ("CLIENT", "REPLY", "ON")]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SKIPPED, ids=lambda words: " ".join(map(str, words)))
+@pytest.mark.parametrize("how", ["SKIP", "OFF"])
+def test_R10_each_command_behind_client_reply_is_answered_as_the_server_does(clients, stack, how, words):
+    seen = []
+    for client in (clients(), stack.wire(direct=True)):
+        client.raw(request("CLIENT", "REPLY", how) + request(*words) + request("PING") + request("INCR", "n") + request("CLIENT", "REPLY", "ON") + request("ECHO", "x") + request("RESET"))
+        seen.append([])
+        while not seen[-1] or seen[-1][-1] != b"RESET":  # which is answered in every state
+            seen[-1].append(client.reply())
+        client.close()
+        stack.direct_info_client.delete("n")
+    mine, direct = ([frame for frame in frames if not (isinstance(frame, bytes) and b'"' in frame)] for frames in seen)
+    assert mine == direct
 
 
 @pytest.mark.parametrize("command", [("MONITOR",), ("CLIENT", "CAPA", "redirect")], ids=" ".join)
