@@ -29,10 +29,12 @@ std::vector<std::string> confined_old_kill(std::string_view address, const Clien
     name_all(words, directory);
     return words;
   }
-  words.emplace_back(kNobody);
+  const std::size_t without = words.size();
   for (const ListedClient& client : directory.all()) {
     if (client.facts.address() == address && client.server_id != 0) words.push_back(std::to_string(client.server_id));
   }
+  // The server's own answer to that.
+  if (words.size() == without) return {"CLIENT", "KILL", "0:0"};
   return words;
 }
 

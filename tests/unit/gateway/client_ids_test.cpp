@@ -102,9 +102,8 @@ TEST_F(ClientIds, R7AKillThatTheServerCarriesOutNamesConnectionsOfLocalClientsOn
   EXPECT_THAT(confined({"client", "kill", "10.0.0.1:1"}, true),
               ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ADDR", "10.0.0.1:1", "ID", kNobody, "51", "52"));
   EXPECT_THAT(confined({"CLIENT", "KILL", "127.0.0.1:7002"}, false),
-              ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ID", kNobody, "52"));
-  EXPECT_THAT(confined({"CLIENT", "KILL", "/run/s:0"}, false),
-              ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ID", kNobody));
+              ElementsAre("CLIENT", "KILL", "SKIPME", "no", "ID", "52"));
+  EXPECT_THAT(confined({"CLIENT", "KILL", "/run/s:0"}, false), ElementsAre("CLIENT", "KILL", "0:0"));
   EXPECT_THAT(confined({"CLIENT", "UNBLOCK", "2", "ERROR"}, false), ElementsAre("CLIENT", "UNBLOCK", "52", "ERROR"));
   EXPECT_THAT(confined({"CLIENT", "TRACKING", "ON", "REDIRECT", "1"}, false),
               ElementsAre("CLIENT", "TRACKING", "ON", "REDIRECT", "51"));
