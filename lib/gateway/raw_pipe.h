@@ -15,13 +15,14 @@
 
 namespace keyferry::gateway {
 
-/// From a command on whose replies can't be counted any more (CLIENT REPLY, SYNC, SUBSCRIBE in a transaction; on a
-/// dedicated listener every SUBSCRIBE and MONITOR) to the client's end: bytes pass in both directions as they are, so
-/// that replies, pushes and silences stand where the server put them (R10, R22). Commands are followed on their way:
-/// what speaks of other clients goes in the server's words (in_server_words), and one that breaks the listener's rules
-/// ends the client. The pipe ends with the reply to RESET, and the client goes on as it began, unless the connection is
-/// its own for life. What one side does not take is not read from the other; a subscriber that falls behind is the
-/// server's to judge, by its own limits. Belongs to the worker's thread.
+/// From a command on whose replies can't be counted any more: SYNC, REPLCONF, SUBSCRIBE in a transaction, what blocks
+/// or changes the connection behind CLIENT REPLY OFF or SKIP; on a dedicated listener every SUBSCRIBE, MONITOR and
+/// CLIENT REPLY. Bytes pass in both directions as they are, so that replies, pushes and silences stand where the server
+/// put them (R10, R22). Commands are followed on their way: what speaks of other clients goes in the server's words
+/// (in_server_words), and one that breaks the listener's rules ends the client. The pipe ends with the client, or with
+/// the reply to RESET, and then the client goes on as it began, unless the connection is its own for life. What one
+/// side does not take is not read from the other; a subscriber that falls behind is the server's to judge, by its own
+/// limits. Belongs to the worker's thread.
 class RawPipe final : public Operation {
  public:
   struct Begin {
