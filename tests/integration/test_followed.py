@@ -274,3 +274,19 @@ def test_R7_what_is_carried_byte_for_byte_ends_no_connection_that_clients_share(
     assert one.reply() == "ERR keyferry: an argument of this command is too long"
     with pytest.raises((EOFError, ConnectionError)):
         one.reply()
+
+
+def test_who_listens_is_not_idle(make_stack):
+    stack = make_stack(config={"limits": {"client_idle": "1s"}}, module=False)
+    two, three, monitor = (stack.wire() for _ in range(3))
+    assert three.call("HELLO", 3)[b"proto"] == 3
+    assert [client.call("SUBSCRIBE", "c") for client in (two, three)] == [[b"subscribe", b"c", 1]] * 2
+    assert monitor.call("MONITOR") == b"OK"
+    for _ in range(2):  # each of them comes after those above
+        other = stack.wire()
+        assert other.call("PING") == b"PONG"
+        assert ended(other)
+    assert stack.direct_info_client.publish("c", "x") == 2
+    assert two.reply() == three.reply() == [b"message", b"c", b"x"]
+    while b'"c" "x"' not in monitor.reply():
+        pass
