@@ -278,10 +278,10 @@ def test_R7_what_is_carried_byte_for_byte_ends_no_connection_that_clients_share(
 
 
 def test_who_listens_is_not_idle(make_stack):
-    stack = make_stack(config={"limits": {"client_idle": "1s"}}, module=False)
-    two, three, monitor = (stack.wire() for _ in range(3))
-    assert three.call("HELLO", 3)[b"proto"] == 3
+    stack = make_stack(config={"limits": {"client_idle": "2s"}}, module=False)
+    two, three = stack.wire(), stack.wire(protocol=3)
     assert [client.call("SUBSCRIBE", "c") for client in (two, three)] == [[b"subscribe", b"c", 1]] * 2
+    monitor = stack.wire()
     assert monitor.call("MONITOR") == b"OK"
     for _ in range(2):  # each of them comes after those above
         other = stack.wire()
