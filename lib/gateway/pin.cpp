@@ -412,10 +412,7 @@ void Pin::release() {
   session_.worker().directory.pinned(session_.client().id, 0);
   connection_->watch({});
   if (spoilt_) {
-    const upstream::Carrier carrier = connection_->carrier();
-    connection_->close();
-    connection_.reset();
-    pool().lost(carrier);
+    end_connection();
   } else if (soiled_) {
     pool().give_back_after_reset(std::move(connection_));
   } else {
@@ -430,13 +427,17 @@ std::unique_ptr<upstream::Connection> Pin::take(upstream::LendingPool*& its_pool
   return std::move(connection_);
 }
 
+void Pin::end_connection() {
+  const upstream::Carrier carrier = connection_->carrier();
+  connection_->close();
+  connection_.reset();
+  pool().lost(carrier);
+}
+
 void Pin::close() {
   state_ = State::kOver;
   if (connection_) {
-    const upstream::Carrier carrier = connection_->carrier();
-    connection_->close();
-    connection_.reset();
-    pool().lost(carrier);
+    end_connection();
     session_.worker().directory.pinned(session_.client().id, 0);
   }
   on_room_ = {};

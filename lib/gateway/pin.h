@@ -174,6 +174,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void follow(PinPlan& plan);
   void replied(Sent sent);
   void lost(std::string reason);
+  void end_connection();
 
   Session& session_;
   Kind kind_;

@@ -143,6 +143,7 @@ class Router final : public upstream::ReplySink {
   bool take_body_pinned(Route route, std::span<const std::string_view> args);
   void send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw);
   bool promote_or_refuse(Route route);
+  std::string_view as_sent(std::span<const std::string_view> args, std::string_view raw, std::string& bytes) const;
   void keep_pin();
   void name_pin();
   void tell_pin(std::span<const std::string_view> args);

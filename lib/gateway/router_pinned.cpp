@@ -184,22 +184,26 @@ void Router::mark_for_wait(PinPlan& wait) {
   };
 }
 
+/// The command as the server is to get it; `bytes` holds what is not `raw`.
+std::string_view Router::as_sent(std::span<const std::string_view> args, std::string_view raw,
+                                 std::string& bytes) const {
+  if (const auto words = in_server_words(args, worker_.directory, dedicated_)) {
+    resp::append_command(bytes, std::vector<std::string_view>(words->begin(), words->end()));
+    return bytes;
+  }
+  if (!parser_.is_inline()) return raw;
+  resp::append_command(bytes, args);
+  return bytes;
+}
+
 void Router::send_pinned(Route route, std::span<const std::string_view> args, std::string_view raw) {
   PinPlan todo = plan(route, args);
   if ((equals_upper(args[0], "WAIT") || equals_upper(args[0], "WAITAOF")) && !dedicated_ &&
       !pin_->may_be_in_transaction() && !pin_->monitors())
     mark_for_wait(todo);
   const CommandClass command_class = route == Route::kBlocking ? CommandClass::kBlocking : CommandClass::kPinned;
-  const SlotTag tag = session_.open_reply(command_class);
-  if (const auto words = in_server_words(args, worker_.directory, dedicated_)) {
-    std::string bytes;
-    resp::append_command(bytes, std::vector<std::string_view>(words->begin(), words->end()));
-    return pin_->send(bytes, tag, std::move(todo));
-  }
-  if (!parser_.is_inline()) return pin_->send(raw, tag, std::move(todo));
   std::string bytes;
-  resp::append_command(bytes, args);
-  pin_->send(bytes, tag, std::move(todo));
+  pin_->send(as_sent(args, raw, bytes), session_.open_reply(command_class), std::move(todo));
 }
 
 /// The client that a redirection names is given a connection of its own first. False: that is under way.

@@ -2,7 +2,6 @@
 // empty one here (R10).
 #include <string>
 
-#include "gateway/client_ids.h"
 #include "gateway/client_query.h"
 #include "gateway/router.h"
 #include "gateway/session.h"
@@ -103,15 +102,8 @@ void Router::dispatch_reply(std::span<const std::string_view> args, std::string_
 
 void Router::send_silently(Route route, std::span<const std::string_view> args, std::string_view raw) {
   const SlotTag tag = session_.open_reply(route == Route::kOrdinary ? CommandClass::kOrdinary : CommandClass::kPinned);
-  const auto words = in_server_words(args, worker_.directory, dedicated_);
-  if (!words && !parser_.is_inline()) {
-    pin_->append(raw);
-  } else {
-    std::string bytes;
-    resp::append_command(bytes, words ? std::vector<std::string_view>(words->begin(), words->end())
-                                      : std::vector<std::string_view>(args.begin(), args.end()));
-    pin_->append(bytes);
-  }
+  std::string bytes;
+  pin_->append(as_sent(args, raw, bytes));
   session_.finish_reply(tag);
 }
 

@@ -4,8 +4,8 @@ import os
 import tempfile
 
 import pytest
-from running_stack import PATIENCE, wait_until
-from wire import Wire, ended, request
+from running_stack import Clients, wait_until
+from wire import ended, request
 
 DEDICATED = f"{tempfile.gettempdir()}/keyferry-followed-{os.getpid()}.sock"
 
@@ -15,17 +15,9 @@ pytestmark = pytest.mark.stack(module=False, config={"workers": 2, "listen": [{"
 @pytest.fixture
 def clients(stack):
     stack.direct_info_client.flushall()
-    made = []
-
-    def make(protocol=2, address=None):
-        made.append(Wire(address, PATIENCE) if address else stack.wire())
-        if protocol == 3:
-            made[-1].call("HELLO", 3)
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
+    made = Clients(stack)
+    yield made
+    made.close()
     wait_until(lambda: not named(stack), "no connection to be left with a client", lambda: named(stack))
 
 

@@ -8,8 +8,8 @@ import tempfile
 import threading
 
 import pytest
-from running_stack import PATIENCE, wait_until
-from wire import Wire, request
+from running_stack import Clients, wait_until
+from wire import request
 
 DEDICATED = f"{tempfile.gettempdir()}/keyferry-state-{os.getpid()}.sock"
 
@@ -45,17 +45,9 @@ def replies(wire, count):
 def clients(stack):
     """Makes clients, and takes them away; then no connection of the server's may be left with one of them."""
     stack.direct_info_client.flushall()
-    made = []
-
-    def make(protocol=2, address=None):
-        made.append(Wire(address, PATIENCE) if address else stack.wire())
-        if protocol == 3:
-            made[-1].call("HELLO", 3)
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
+    made = Clients(stack)
+    yield made
+    made.close()
     stack.wait_left()
     wait_until(lambda: pinned(stack) == 0, "no connection to be pinned", lambda: pinned(stack))
 

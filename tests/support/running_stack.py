@@ -46,6 +46,24 @@ class StackOptions:
     environment: dict = dataclasses.field(default_factory=dict)  # of both programs, beside the test's own
 
 
+class Clients:
+    """Bare connections (wire.py) of one test: made by a call, all closed by close()."""
+
+    def __init__(self, stack):
+        self._stack, self._made = stack, []
+
+    def __call__(self, protocol=2, address=None):
+        """`address`: the path of a Unix socket, else the stack's TCP listener."""
+        self._made.append(Wire(address, PATIENCE) if address else self._stack.wire())
+        if protocol == 3:
+            self._made[-1].call("HELLO", 3)
+        return self._made[-1]
+
+    def close(self):
+        for client in self._made:
+            client.close()
+
+
 class Stack:
     """A running stack. Ports and pids are int, paths are str, admin is host:port."""
 
