@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <system_error>
 #include <utility>
@@ -55,19 +56,23 @@ int new_bell() {
   return bell;
 }
 
+// Others have so much more of the time than what runs behind them.
+constexpr int kOthersShare = 4;
 // What a burst leaves of a list of tasks.
 constexpr std::size_t kKeptTasks = 1024;
 
 }  // namespace
 
 struct Loop::Impl {
-  Impl() { listen(); }
+  explicit Impl(const Clock& its_clock) : clock(its_clock) { listen(); }
   ~Impl() {
     // What is destroyed unrun may post once more; that is destroyed as well.
     inbox.close();
     std::vector<Task> rest;
     inbox.swap(rest);
     batch.clear();
+    closed = true;
+    std::exchange(behind, {}).clear();
   }
 
   void post(Task task) {
@@ -103,9 +108,41 @@ struct Loop::Impl {
     }
   }
 
+  void post_behind(Task task) {
+    if (closed) return;
+    if (behind.empty()) others_since = clock.now();
+    behind.push_back(std::move(task));
+    run_behind_later();
+  }
+
+  // Asio takes what is posted here behind what is ready, and looks for more that is ready before it comes to it again.
+  void run_behind_later() {
+    if (behind.empty() || std::exchange(behind_posted, true)) return;
+    asio::post(context, [this] { run_behind(); });
+  }
+
+  void run_behind() {
+    const TimePoint begin = clock.now();
+    const TimePoint end = begin + (begin - others_since) / kOthersShare;
+    do {
+      Task task = std::move(behind.front());
+      behind.pop_front();
+      task();
+      others_since = clock.now();
+    } while (!behind.empty() && others_since < end && !context.stopped());
+    behind_posted = false;
+    run_behind_later();
+  }
+
+  const Clock& clock;
   Inbox inbox;
   std::vector<Task> batch;
   std::size_t next = 0;
+  std::deque<Task> behind;
+  // When the part of this turn began that belongs to others.
+  TimePoint others_since{};
+  bool behind_posted = false;
+  bool closed = false;
   // Concurrency hint 1: one thread runs it.
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
@@ -113,13 +150,17 @@ struct Loop::Impl {
   std::array<std::uint64_t, 1> rung{};
 };
 
-Loop::Loop() : impl_(std::make_unique<Impl>()) {}
+Loop::Loop(const Clock& clock) : impl_(std::make_unique<Impl>(clock)) {}
 Loop::~Loop() = default;
 
 void Loop::post(Task task) {
   // The loop's own thread wakes nobody: Asio's queue for that takes no lock.
   if (!impl_->context.get_executor().running_in_this_thread()) return impl_->post(std::move(task));
   asio::post(impl_->context, [task = std::move(task)]() mutable { task(); });
+}
+
+void Loop::post_behind(Task task) {
+  impl_->post_behind(std::move(task));
 }
 
 void Loop::run(const std::string& name) {

@@ -12,16 +12,21 @@ class io_context;
 
 namespace keyferry::base {
 
-/// One thread's event loop. post() and stop() may be called from any thread; everything else that is built on a loop
-/// (Stream, Timer) belongs to the loop's thread alone. Destroying the loop destroys what still waits in it, unrun.
+/// One thread's event loop. post() and stop() may be called from any thread; everything else, and all that is built on
+/// a loop (Stream, Timer), belongs to the loop's thread alone. Destroying the loop destroys what still waits in it,
+/// unrun.
 class Loop final : public Executor {
  public:
-  Loop();
+  /// `clock` outlives the loop; post_behind() shares time out by it.
+  explicit Loop(const Clock& clock = Clock::steady());
   ~Loop() override;
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
   void post(Task task) override;
+  /// For what others need not wait for. Such tasks run in their order, one in each turn of the loop, behind what is
+  /// ready when it begins; where that takes long, as many of them as a fifth of the time is enough for.
+  void post_behind(Task task);
   /// Runs on the calling thread until stop(). Names the thread `name` (15 characters are kept by the kernel).
   void run(const std::string& name);
   void stop();

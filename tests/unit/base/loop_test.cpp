@@ -79,6 +79,100 @@ TEST(Loop, WhatIsPostedBehindAStopIsDestroyedUnrun) {
   EXPECT_EQ(token.use_count(), 1);
 }
 
+struct ManualClock final : Clock {
+  TimePoint time{};
+  TimePoint now() const override { return time; }
+};
+
+/// A loop whose tasks note themselves, and take no time unless they say so.
+struct NotedLoop {
+  ManualClock clock;
+  Loop loop{clock};
+  std::string ran;
+
+  void note(char name, Duration took = {}) {
+    ran += name;
+    clock.time += took;
+  }
+  void post(char name, Duration took = {}) {
+    loop.post([this, name, took] { note(name, took); });
+  }
+  void post_behind(char name, Duration took = {}) {
+    loop.post_behind([this, name, took] { note(name, took); });
+  }
+  /// `first` runs on the loop, which ends behind what that has posted behind and what those have.
+  std::string run(Task first) {
+    loop.post(std::move(first));
+    loop.post(
+        [this] { loop.post_behind([this] { loop.post_behind([this] { loop.post([this] { loop.stop(); }); }); }); });
+    loop.run("test");
+    return ran;
+  }
+};
+
+constexpr Duration kShort = std::chrono::microseconds(1), kLong = std::chrono::milliseconds(1);
+
+TEST(Loop, WhatIsPostedBehindRunsInItsOrderBehindWhatIsReady) {
+  NotedLoop noted;
+  EXPECT_EQ(noted.run([&] {
+    for (const char name : {'1', '2', '3'}) noted.post(name, kShort);
+    for (const char name : {'a', 'b', 'c'}) noted.post_behind(name, kLong);
+  }),
+            "123abc");
+}
+
+TEST(Loop, WhatBecomesReadyDoesNotWaitForAllThatIsBehind) {
+  NotedLoop noted;
+  EXPECT_EQ(noted.run([&] {
+    noted.loop.post_behind([&] {
+      noted.note('a', kLong);
+      noted.post('1', kShort);
+    });
+    for (const char name : {'b', 'c'}) noted.post_behind(name, kLong);
+  }),
+            "a1bc");
+}
+
+TEST(Loop, WhatIsBehindHasAFifthOfABusyLoopsTime) {
+  NotedLoop noted;
+  EXPECT_EQ(noted.run([&] {
+    for (const char name : {'a', 'b', 'c', 'd', 'e', 'f'}) noted.post_behind(name, kLong);
+    noted.note('1', 16 * kLong);
+    noted.post('2', kShort);
+  }),
+            "1abcd2ef");
+}
+
+TEST(Loop, WhatIsBehindAndPostsBehindLosesNothing) {
+  NotedLoop noted;
+  EXPECT_EQ(noted.run([&] {
+    noted.loop.post_behind([&] {
+      noted.note('a');
+      noted.post_behind('b');
+    });
+    noted.clock.time += kLong;
+  }),
+            "ab");
+}
+
+TEST(Loop, AStopKeepsWhatIsBehindUntilItIsDestroyed) {
+  auto token = std::make_shared<int>(1);
+  int ran = 0;
+  {
+    Loop loop;
+    loop.post_behind([&] {
+      ++ran;
+      loop.stop();
+    });
+    loop.post_behind([&ran, token] { ++ran; });
+    loop.run("test");
+    EXPECT_EQ(ran, 1);
+    EXPECT_EQ(token.use_count(), 2);
+  }
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(token.use_count(), 1);
+}
+
 TEST(Loop, WhatATaskPostsWhenItIsDestroyedUnrunIsDestroyedToo) {
   auto token = std::make_shared<int>(1);
   struct Poster {
@@ -87,13 +181,16 @@ TEST(Loop, WhatATaskPostsWhenItIsDestroyedUnrunIsDestroyedToo) {
     Poster(Loop* to, std::shared_ptr<int> what) : loop(to), token(std::move(what)) {}
     Poster(Poster&&) = default;
     ~Poster() {
-      if (token) loop->post([kept = token] {});
+      if (!token) return;
+      loop->post([kept = token] {});
+      loop->post_behind([kept = token] {});
     }
     void operator()() const {}
   };
   {
     Loop loop;
     loop.post(Poster(&loop, token));
+    loop.post_behind(Poster(&loop, token));
   }
   EXPECT_EQ(token.use_count(), 1);
 }
