@@ -69,7 +69,9 @@ void Pin::on_connection(base::Result<std::unique_ptr<upstream::Connection>> conn
     failure_ = connection.error().message;
     failure_code_ = connection.error().code;
   }
-  session_.process();
+  session_.in_turn([self = shared_from_this()] {
+    if (self->state_ != State::kOver) self->session_.process();
+  });
 }
 
 bool Pin::promote() {
@@ -98,9 +100,8 @@ void Pin::refresh_login() {
 
 void Pin::append(std::string_view bytes) {
   out_.append(bytes);
-  // Posted, so that everything that this turn of the loop sends leaves together.
   if (write_busy_ || std::exchange(flush_posted_, true)) return;
-  session_.worker().loop.post([self = shared_from_this()] {
+  session_.later([self = shared_from_this()] {
     self->flush_posted_ = false;
     self->flush();
   });
@@ -167,10 +168,14 @@ void Pin::receive() {
   }
   read_busy_ = true;
   connection_->read([self = shared_from_this()](std::error_code error, std::string_view bytes) {
-    self->read_busy_ = false;
     if (self->state_ != State::kReady) return;
-    if (error) return self->lost("the connection to the server was lost: " + error.message());
-    self->take_bytes(bytes);
+    // The bytes stay where they are until the connection is read again or closed.
+    self->session_.in_turn([self, error, bytes] {
+      if (self->state_ != State::kReady) return;
+      self->read_busy_ = false;
+      if (error) return self->lost("the connection to the server was lost: " + error.message());
+      self->take_bytes(bytes);
+    });
   });
 }
 

@@ -150,6 +150,7 @@ bool Router::reset_here(std::string_view raw) {
 
 bool Router::dispatch_shared(Route route, std::span<const std::string_view> args, std::string_view raw) {
   if (greeting_) return false;
+  alone_ = false;
   switch (route) {
     case Route::kOrdinary: {
       const Offloaded offloaded = offloaded_of(args);

@@ -69,6 +69,9 @@ class Router final : public upstream::ReplySink {
   bool release_pin();
   /// It is lost, and what was owed on it is answered.
   void pin_lost();
+  /// What it does gives way to what clients of shared channels do: it has a connection for itself, or had for its last
+  /// command, and not because everybody has.
+  bool gives_way() const { return alone_ && !dedicated_; }
 
   void operation_done(Operation& operation);
   void continue_with(Operation& old, std::shared_ptr<Operation> next);
@@ -204,6 +207,8 @@ class Router final : public upstream::ReplySink {
   std::vector<std::shared_ptr<Operation>> operations_;
   const bool dedicated_;
   std::shared_ptr<Pin> pin_;
+  /// The last command was not for a shared channel.
+  bool alone_ = false;
   /// CLIENT LIST, INFO or KILL under way, or over.
   std::shared_ptr<ClientQuery> query_;
   /// Of a RESET that waits for the worker to know who must log in.

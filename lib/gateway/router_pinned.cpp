@@ -20,6 +20,7 @@ namespace keyferry::gateway {
 /// False: the command is dispatched again when there is one, and everything behind it waits (R14).
 bool Router::want_pin(Pin::Kind kind) {
   if (!operation_may_start(false)) return false;
+  alone_ = true;
   pin_ = std::make_shared<Pin>(session_, kind);
   pin_->acquire();
   return false;

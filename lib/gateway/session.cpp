@@ -148,7 +148,7 @@ void Session::read_more() {
                                base::Task waiter = std::move(self->input_waiter_);
                                waiter();
                              } else {
-                               self->process();
+                               self->in_turn([self] { self->process(); });
                              }
                            });
 }
@@ -491,13 +491,22 @@ void Session::account() {
 void Session::schedule_flush() {
   if (flush_scheduled_ || closed_) return;
   flush_scheduled_ = true;
-  // Once a turn of the loop: the replies of a pipeline leave in one write. Commands that waited for these replies go
-  // on, whether or not the client takes anything: it may be sending first.
-  worker_.loop.post([self = shared_from_this()] {
+  // Commands that waited for these replies go on, whether or not the client takes anything: it may be sending first.
+  later([self = shared_from_this()] {
     self->flush_scheduled_ = false;
     self->flush();
     self->process();
   });
+}
+
+void Session::in_turn(base::Task task) {
+  if (router_.gives_way()) return worker_.loop.post_behind(std::move(task));
+  task();
+}
+
+void Session::later(base::Task task) {
+  if (router_.gives_way()) return worker_.loop.post_behind(std::move(task));
+  worker_.loop.post(std::move(task));
 }
 
 void Session::flush() {

@@ -132,6 +132,11 @@ class Session final : public std::enable_shared_from_this<Session>, public Reach
   /// See Router.
   bool release_pin() { return router_.release_pin(); }
   void pin_lost() { router_.pin_lost(); }
+  /// Runs now. Many that are woken or commit at once would be served one after another before the next command on a
+  /// shared channel: what they do runs behind that (Router::gives_way).
+  void in_turn(base::Task task);
+  /// The same, at the end of this turn of the loop, so that all that the turn sends leaves together.
+  void later(base::Task task);
 
   /// See Router::channel().
   const std::shared_ptr<upstream::Channel>& channel(upstream::Access access) { return router_.channel(access); }
