@@ -127,7 +127,8 @@ bool Pin::may_be_in_transaction() const {
 }
 
 bool Pin::holds_up() const {
-  return owes(PinEffect::kGreets) || owes(PinEffect::kReset) || owes(PinEffect::kSilences);
+  return owes(PinEffect::kGreets) || owes(PinEffect::kReset) || owes(PinEffect::kSilences) ||
+         owes(PinEffect::kMonitors);
 }
 
 bool Pin::subscribes() const {

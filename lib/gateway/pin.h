@@ -100,7 +100,7 @@ class Pin final : public std::enable_shared_from_this<Pin> {
   void when_room(base::Task task) { on_room_ = std::move(task); }
 
   bool control() const { return kind_ == Kind::kControl; }
-  /// A HELLO, a RESET or a CLIENT REPLY is under way: what comes behind it meets another state.
+  /// A HELLO, RESET, CLIENT REPLY or MONITOR is under way: what comes behind it meets another state.
   bool holds_up() const;
   /// It is a monitor.
   bool monitors() const { return monitors_; }

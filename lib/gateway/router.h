@@ -152,6 +152,7 @@ class Router final : public upstream::ReplySink {
   void tell_pin(std::span<const std::string_view> args);
   void mark_for_wait(PinPlan& wait);
   bool is_followed(std::span<const std::string_view> args) const;
+  bool may_only_listen() const;
   bool unsubscribes_nothing(std::span<const std::string_view> args) const;
   bool start_raw(bool body_offered);
   static bool speaks(std::span<const std::string_view> args);

@@ -109,7 +109,7 @@ bool Router::dispatch_uncounted(std::span<const std::string_view> args, std::str
     if (!is_followed(args)) return start_raw(false);
     if (is_client) {
       ask_to_be_silent(args);
-    } else if (pin_->monitors() && equals_upper(args[0], "MONITOR")) {
+    } else if (pin_->monitors() && equals_upper(args[0], "MONITOR") && !may_only_listen()) {
       // To which the server says nothing the second time.
       send_silently(Route::kRaw, args, raw);
     } else {
@@ -254,6 +254,11 @@ bool Router::is_followed(std::span<const std::string_view> args) const {
   return !dedicated_ && !pin_->may_be_in_transaction() &&
          (Subscriptions::wanted_by(args).has_value() || equals_upper(args[0], "MONITOR") ||
           equals_upper(args[0], "CLIENT"));
+}
+
+/// A subscriber of RESP2 is refused most commands.
+bool Router::may_only_listen() const {
+  return pin_ && pin_->subscribes() && session_.client().protocol == resp::Protocol::kResp2;
 }
 
 /// UNSUBSCRIBE and its like in RESP2 without a subscription and with one channel at most have one reply, as any
