@@ -68,11 +68,11 @@ struct Loop::Impl {
   ~Impl() {
     // What is destroyed unrun may post once more; that is destroyed as well.
     inbox.close();
+    closed = true;
     std::vector<Task> rest;
     inbox.swap(rest);
     batch.clear();
-    closed = true;
-    std::exchange(behind, {}).clear();
+    behind.clear();
   }
 
   void post(Task task) {

@@ -69,9 +69,8 @@ void Pin::on_connection(base::Result<std::unique_ptr<upstream::Connection>> conn
     failure_ = connection.error().message;
     failure_code_ = connection.error().code;
   }
-  session_.in_turn([self = shared_from_this()] {
-    if (self->state_ != State::kOver) self->session_.process();
-  });
+  // A pin that has failed may be forgotten by then, and its client be gone.
+  session_.in_turn([session = session_.shared_from_this()] { session->process(); });
 }
 
 bool Pin::promote() {
@@ -127,8 +126,11 @@ bool Pin::may_be_in_transaction() const {
 }
 
 bool Pin::holds_up() const {
-  return owes(PinEffect::kGreets) || owes(PinEffect::kReset) || owes(PinEffect::kSilences) ||
-         owes(PinEffect::kMonitors);
+  return std::any_of(owed_.begin(), owed_.end(), [](const Sent& sent) {
+    const PinEffect effect = sent.plan.effect;
+    return effect == PinEffect::kGreets || effect == PinEffect::kReset || effect == PinEffect::kSilences ||
+           effect == PinEffect::kMonitors;
+  });
 }
 
 bool Pin::subscribes() const {
