@@ -21,10 +21,11 @@ BlobSet::BlobSet(Session& session, SlotTag tag, std::string key, std::uint64_t l
     : Operation(session), tag_(tag), key_(std::move(key)), length_(length), patient_(patient) {}
 
 void BlobSet::start() {
-  auto& engine = session_.worker().engine;
-  ticket_ =
-      engine.lease(session_.client().id, length_, patient_, session_.worker().loop,
-                   [self = shared_from_this(), this](base::Result<transfer::Loan> loan) { on_lease(std::move(loan)); });
+  WorkerContext& worker = session_.worker();
+  if (transfer::Loan kept = worker.kept_loan.take(session_.client().id, length_)) return on_lease(std::move(kept));
+  ticket_ = worker.engine.lease(
+      session_.client().id, length_, patient_, worker.loop,
+      [self = shared_from_this(), this](base::Result<transfer::Loan> loan) { on_lease(std::move(loan)); });
 }
 
 void BlobSet::on_lease(base::Result<transfer::Loan> loan) {
@@ -58,7 +59,9 @@ void BlobSet::receive() {
     received(memory.first(count));
   }
   if (received_ == length_) return receive_end();
-  session_.read_into(next_memory(), [self = shared_from_this(), this](std::size_t count) {
+  // With the last of the body comes what ends it.
+  const auto behind = length_ - received_ <= kSlice ? Session::Behind::kComesToo : Session::Behind::kStays;
+  session_.read_into(next_memory(), behind, [self = shared_from_this(), this](std::size_t count) {
     for (const base::MutableBytes& memory : next_memory()) {
       const std::size_t here = std::min(count, memory.size());
       received(memory.first(here));
@@ -119,7 +122,12 @@ void BlobSet::send(const std::string& key, transfer::StoreExtras extras) {
   session_.asked(tag_);
   session_.worker().engine.set(
       key, crc_, std::move(loan_), session_.worker().loop,
-      [self = shared_from_this(), this](transfer::SetResult result) { on_result(std::move(result)); },
+      [self = shared_from_this(), this](transfer::SetResult result) {
+        const bool stored = result.kind == transfer::SetResult::Kind::kStored;
+        if (stored && result.loan && !session_.closed())
+          session_.worker().kept_loan.keep(session_.client().id, std::move(result.loan));
+        on_result(std::move(result));
+      },
       std::move(extras), session_.client().identity);
 }
 

@@ -330,12 +330,22 @@ void Session::read_input(std::size_t capacity, base::Task on_data) {
   });
 }
 
-void Session::read_into(std::vector<base::MutableBytes> memory, base::UniqueFunction<void(std::size_t)> on_data) {
+void Session::read_into(std::vector<base::MutableBytes> memory, Behind behind,
+                        base::UniqueFunction<void(std::size_t)> on_data) {
   if (reading_) {
     input_waiter_ = [on_data = std::move(on_data)]() mutable { on_data(0); };
     return;
   }
-  start_read(memory, std::move(on_data));
+  if (behind == Behind::kStays) return start_read(memory, std::move(on_data));
+  std::size_t wanted = 0;
+  for (const base::MutableBytes& one : memory) wanted += one.size();
+  memory.push_back(input_.room());
+  input_lent_ = true;
+  start_read(memory, [this, wanted, on_data = std::move(on_data)](std::size_t bytes) mutable {
+    const std::size_t taken = std::min(bytes, wanted);
+    input_.received(bytes - taken);
+    on_data(taken);
+  });
 }
 
 void Session::give_input_to(Operation* operation) {
@@ -366,6 +376,7 @@ void Session::close(std::string_view reason) {
   accounted_ = 0;
   input_waiter_.reset();
   router_.client_gone();
+  worker_.kept_loan.drop(client_.id);
   worker_.directory.remove(client_.id);
   worker_.client_left(client_.id);
 }

@@ -147,9 +147,13 @@ class Session final : public std::enable_shared_from_this<Session>, public Reach
   /// Reads more into the input; `on_data` runs when there is some. Not called when the client goes away: client_gone()
   /// is.
   void read_input(std::size_t capacity, base::Task on_data);
-  /// Reads straight into memory that the caller keeps until the callback is gone, run or not. 0 bytes: something is in
-  /// input() instead, a read of the session's own having been under way.
-  void read_into(std::vector<base::MutableBytes> memory, base::UniqueFunction<void(std::size_t)> on_data);
+  /// What lies behind the memory of a read_into() stays in the kernel, or comes into input() with it as far as there is
+  /// room.
+  enum class Behind : std::uint8_t { kStays, kComesToo };
+  /// Reads straight into memory that the caller keeps until the callback is gone, run or not; it is told how many bytes
+  /// are there. 0: something is in input() instead, a read of the session's own having been under way.
+  void read_into(std::vector<base::MutableBytes> memory, Behind behind,
+                 base::UniqueFunction<void(std::size_t)> on_data);
   /// The command's last byte was consumed: the session parses on.
   void input_done();
 

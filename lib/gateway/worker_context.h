@@ -11,6 +11,7 @@
 #include "gateway/client_directory.h"
 #include "gateway/errands.h"
 #include "gateway/input_buffer.h"
+#include "gateway/kept_loan.h"
 #include "gateway/length_table.h"
 #include "gateway/login_changes.h"
 #include "gateway/offload_state.h"
@@ -136,6 +137,7 @@ struct WorkerContext {
   /// Of large values that went by last.
   LengthTable lengths{};
   KindHints kind_hints{};
+  KeptLoan kept_loan{loop};
   Errands errands{};
 };
 

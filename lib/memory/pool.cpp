@@ -85,6 +85,15 @@ void Pool::quarantine(const Lease& lease) {
   if (auditor_ != nullptr) auditor_->quarantined(lease);
 }
 
+bool Pool::lend_again(const Lease& lease) {
+  if (!held_in(lease, {RegionState::kLeased})) return false;
+  if (auditor_ == nullptr) return true;
+  auditor_->given_back(lease);
+  for (RegionIndex index : lease.regions) auditor_->became_free(index);
+  auditor_->leased(lease);
+  return true;
+}
+
 void Pool::release(Lease lease) {
   if (!held_in(lease, {RegionState::kLeased, RegionState::kQuarantined})) return illegal("release");
   if (auditor_ != nullptr) auditor_->given_back(lease);

@@ -79,6 +79,9 @@ class Pool {
   void settle(const Lease& lease);
   /// The command ended without one: nobody may use the memory until the fence has been confirmed.
   void quarantine(const Lease& lease);
+  /// The lease goes on as if it had been released and the same regions leased anew: for its holder's next value. False
+  /// if it is in flight or quarantined.
+  bool lend_again(const Lease& lease);
   /// The fence was confirmed, or nothing is in flight (never was, or settled). The regions are free again.
   void release(Lease lease);
   /// The fence was confirmed and their registrations are closed: quarantined regions wait for new ones

@@ -124,6 +124,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   void regions_moved() override;
   void flight_changed() override { metrics.pool(pool.stats()); }
   void not_held(memory::ClientId client, std::uint64_t bytes) override { queue.gave_back(client, bytes, now()); }
+  bool somebody_waits() const override { return queue.depth() != 0; }
   void needs_registration(const std::vector<memory::RegionIndex>& regions) override { registrations->renew(regions); }
   void first_registered() override { ready_half(); }
   void none_registered() override {

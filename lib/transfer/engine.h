@@ -81,6 +81,9 @@ class Loan {
   std::uint64_t length_ = 0;
 };
 
+/// Bytes. A larger value takes so long that asking for its lease first is nothing beside it.
+inline constexpr std::uint64_t kLentAgain = 2 * base::kMiB;
+
 /// What became of a BLOB.RDMA_SET.
 struct SetResult {
   enum class Kind : std::uint8_t {
@@ -98,7 +101,8 @@ struct SetResult {
   };
   Kind kind = Kind::kLost;
   std::string text;
-  /// Given back with kRepeat, kRefused and kUndone.
+  /// Given back with kRepeat, kRefused and kUndone. With kStored too, up to kLentAgain bytes and unless memory is short
+  /// (LeaseBook): as a lease of its own, for that client's next value of the same length.
   Loan loan;
   /// kLost while the extras were under way: this is certainly stored, and may lack them.
   bool stored = false;

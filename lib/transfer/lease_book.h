@@ -24,6 +24,7 @@ namespace keyferry::transfer {
 /// - the fence is confirmed: - fence. With `renew` the registrations are closed as well and have to be made anew.
 /// - the fence failed: the regions are closed for good.
 /// - the Loan is destroyed: - worker.
+/// - the Loan goes back to the worker behind a stored value (lend_again): still the worker, as if leased anew.
 /// - nobody holds it: the regions are free, or wait for their new registrations.
 class LeaseBook {
  public:
@@ -38,6 +39,8 @@ class LeaseBook {
     /// A lease is its client's no longer: it ended, or is quarantined by no fault of the client. `bytes`: of whole
     /// regions. Once a lease; regions_moved() follows.
     virtual void not_held(memory::ClientId client, std::uint64_t bytes) = 0;
+    /// A request for memory waits.
+    virtual bool somebody_waits() const = 0;
     /// These regions' registrations were closed by a fence, and they wait in the pool as registering.
     virtual void needs_registration(const std::vector<memory::RegionIndex>& regions) = 0;
   };
@@ -61,6 +64,9 @@ class LeaseBook {
   void fence_confirmed(memory::LeaseId id, bool renew);
   void fence_failed(memory::LeaseId id);
   void loan_returned(memory::LeaseId id);
+  /// Its Loan may serve for another value of the same client and length. False: it has to come back, as something else
+  /// holds it too, somebody waits for memory, or less than half of the pool is free (no value takes more than half).
+  bool lend_again(memory::LeaseId id);
 
   struct Quarantine {
     std::uint64_t bytes = 0;

@@ -34,7 +34,7 @@ OutcomeLabel label(Verdict verdict) {
 SetResult set_result(Transfer& transfer, ReplyOutcome& outcome) {
   switch (outcome.verdict) {
     case Verdict::kStored:
-      return {SetResult::Kind::kStored, {}, {}};
+      return {SetResult::Kind::kStored, {}, std::move(transfer.loan)};
     case Verdict::kRefused:
       return {transfer.undone ? SetResult::Kind::kUndone : SetResult::Kind::kRefused, std::move(outcome.text),
               std::move(transfer.loan)};
@@ -379,6 +379,8 @@ void Transfers::finish(Owned transfer, ReplyOutcome outcome) {
   parts_.metrics.transfer(transfer->op, label(verdict), bytes);
   base::Executor& back = *transfer->back;
   if (transfer->op == Op::kSet) {
+    if (verdict == Verdict::kStored && (bytes > kLentAgain || !parts_.book.lend_again(transfer->lease())))
+      transfer->loan = {};
     back.post([done = std::move(transfer->set_done), result = set_result(*transfer, outcome)]() mutable {
       done(std::move(result));
     });

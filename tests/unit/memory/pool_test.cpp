@@ -148,6 +148,21 @@ TEST_F(PoolTest, ALeaseThatWasGivenBackCanNotTouchItsNextHolder) {
   EXPECT_EQ(regions(RegionState::kLeased), 8U);
 }
 
+TEST_F(PoolTest, R88WhatIsLentAgainIsItsHoldersAloneAndNotInFlight) {
+  auto lease = pool.try_lease(3 * kRegion);
+  EXPECT_TRUE(pool.lend_again(*lease));
+  EXPECT_EQ(regions(RegionState::kLeased), 3U);
+  EXPECT_EQ(regions(RegionState::kFree), 5U);
+  pool.set_in_flight(*lease);
+  EXPECT_FALSE(pool.lend_again(*lease));
+  pool.quarantine(*lease);
+  EXPECT_FALSE(pool.lend_again(*lease));
+  const Lease stale = *lease;
+  pool.release(*std::move(lease));
+  EXPECT_FALSE(pool.lend_again(stale));
+  EXPECT_EQ(regions(RegionState::kFree), 8U);
+}
+
 TEST_F(PoolTest, WhatTheStatesDoNotAllowChangesNothing) {
   auto lease = pool.try_lease(kRegion);
   EXPECT_ILLEGAL(pool.settle(*lease));

@@ -125,6 +125,29 @@ TEST_F(RegionAuditorTest, R88_AByteThatChangesBetweenTheReplyAndTheReturnIsFound
   EXPECT_EQ(foreign(), 1U);
 }
 
+TEST_F(RegionAuditorTest, R88_ALeaseThatIsLentAgainIsCheckedAsIfItHadComeBack) {
+  const auto lease = pool.try_lease(2 * kRegion + 100);
+  for (int round = 0; round < 3; ++round) {
+    std::memset(pool.region(lease->regions[0]).data(), round, kRegion);
+    pool.set_in_flight(*lease);
+    pool.settle(*lease);
+    EXPECT_TRUE(pool.lend_again(*lease));
+  }
+  EXPECT_EQ(foreign(), 0U);
+  EXPECT_EQ(auditor.counts().leased, 12U);
+  EXPECT_EQ(auditor.counts().given_back, 9U);
+  write(lease->regions[2], 100);
+  EXPECT_TRUE(pool.lend_again(*lease));
+  EXPECT_EQ(foreign(), 1U) << "behind its length";
+  pool.set_in_flight(*lease);
+  pool.settle(*lease);
+  write(lease->regions[0], 8);
+  EXPECT_TRUE(pool.lend_again(*lease));
+  EXPECT_EQ(foreign(), 2U) << "between the reply and its return";
+  pool.release(*lease);
+  EXPECT_EQ(foreign(), 2U);
+}
+
 TEST_F(RegionAuditorTest, ASecondCommandOnTheSameLeaseMayChangeItAgain) {
   const auto lease = pool.try_lease(kRegion);
   pool.set_in_flight(*lease);

@@ -157,6 +157,61 @@ TEST(EngineLease, WithoutAFabricThePoolWorksAndTransfersAreRepeated) {
   thread.join();
 }
 
+TEST(EngineLease, R88TheMemoryOfAStoredValueServesForTheNextOneOfItsClient) {
+  const std::string first = pattern(8192, 1);
+  const std::string second = pattern(8192, 2);
+  Shared<std::string> seen;
+  Rig rig([&](ScriptedFabric& fabric) {
+    const auto store = [&](const Script::Command& command) {
+      seen.set(read_windows(fabric, windows_of(command, 5)));
+      return std::string("+OK\r\n");
+    };
+    return std::vector{Rig::lane().answer(store).answer(store).until_closed()};
+  });
+  rig.start();
+  rig.until_regions("free", Rig::kRegions);
+  transfer::SetResult stored = rig.set("a", first);
+  ASSERT_EQ(stored.kind, transfer::SetResult::Kind::kStored);
+  EXPECT_EQ(seen.get(), first);
+  ASSERT_TRUE(stored.loan);
+  EXPECT_EQ(stored.loan.length(), first.size());
+  EXPECT_EQ(rig.regions("leased"), 2U);
+  std::size_t at = 0;
+  for (const base::MutableBytes span : stored.loan.spans()) {
+    std::memcpy(span.data(), second.data() + at, span.size());
+    at += span.size();
+  }
+  const std::uint32_t crc = base::crc32c(base::as_bytes(second));
+  EXPECT_EQ(rig.result_of(rig.begin_set("b", std::move(stored.loan), crc)).kind, transfer::SetResult::Kind::kStored);
+  EXPECT_EQ(seen.get(), second);
+  rig.until_regions("free", Rig::kRegions);
+}
+
+TEST(EngineLease, TheMemoryOfAStoredValueComesBackAtOnceWhereItIsShort) {
+  Rig rig({Rig::lane().answer(say("+OK\r\n")).until_closed()});
+  rig.start();
+  rig.until_regions("free", Rig::kRegions);
+  const transfer::Loan most = rig.lease(4 * Rig::kRegion);
+  const transfer::SetResult stored = rig.set("key", "value");
+  EXPECT_EQ(stored.kind, transfer::SetResult::Kind::kStored);
+  EXPECT_FALSE(stored.loan);
+  rig.until_regions("free", 4);
+}
+
+TEST(EngineLease, TheMemoryOfALargerValueComesBackAtOnce) {
+  memory::PoolOptions pool = Rig::pool_options();
+  pool.region_bytes = base::kMiB;
+  pool.bytes = 8 * base::kMiB;
+  for (const bool larger : {false, true}) {
+    Rig rig({Rig::lane().answer(say("+OK\r\n")).until_closed()}, {}, Rig::small_traits(), {}, pool);
+    rig.start();
+    rig.until_regions("free", Rig::kRegions);
+    const transfer::SetResult stored = rig.set("key", std::string(transfer::kLentAgain + (larger ? 1 : 0), 'v'));
+    EXPECT_EQ(stored.kind, transfer::SetResult::Kind::kStored);
+    EXPECT_EQ(static_cast<bool>(stored.loan), !larger);
+  }
+}
+
 TEST(EngineLease, ALoanMayOutliveTheEngine) {
   std::optional<Rig> rig;
   rig.emplace(std::vector{Rig::lane().until_closed()});

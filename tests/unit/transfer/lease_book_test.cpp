@@ -14,7 +14,7 @@ class LeaseBookTest : public testing::Test, protected LeaseBook::Listener {
   memory::LeaseId granted() {
     memory::Lease lease = *pool.try_lease(8192);
     const memory::LeaseId id = lease.id;
-    book.granted(std::move(lease), memory::ClientId{1}, {});
+    book.granted(std::move(lease), memory::ClientId{1}, std::chrono::seconds(1));
     return id;
   }
   std::uint64_t in(RegionState state) const { return pool.stats().regions_in(state); }
@@ -24,12 +24,14 @@ class LeaseBookTest : public testing::Test, protected LeaseBook::Listener {
     EXPECT_EQ(client, memory::ClientId{1});
     given_back += freed;
   }
+  bool somebody_waits() const override { return waiting; }
   void needs_registration(const std::vector<memory::RegionIndex>& regions) override { renewing = regions; }
 
   std::vector<std::byte> bytes = std::vector<std::byte>(std::size_t{4} * 4096);
   memory::Pool pool{bytes, 4096};
   LeaseBook book{pool, *this};
   int moved = 0;
+  bool waiting = false;
   std::uint64_t in_flight_told = 0;
   std::uint64_t given_back = 0;
   std::vector<memory::RegionIndex> renewing;
@@ -93,6 +95,39 @@ TEST_F(LeaseBookTest, ASettledLeaseCanBeUsedAgainAndAQuarantinedOneCannot) {
   EXPECT_EQ(book.usable(id), nullptr);
   book.fence_confirmed(id, true);
   EXPECT_EQ(book.usable(id), nullptr);
+}
+
+TEST_F(LeaseBookTest, R88ALeaseIsLentAgainOnlyWhileNothingButItsLoanHoldsIt) {
+  const memory::LeaseId id = granted();
+  book.posted(id);
+  EXPECT_FALSE(book.lend_again(id)) << "the server may still read it";
+  book.settled(id);
+  EXPECT_TRUE(book.lend_again(id));
+  EXPECT_NE(book.usable(id), nullptr);
+  EXPECT_EQ(book.waited(id), base::Duration{}) << "nothing was waited for";
+  book.posted(id);
+  book.quarantined(id, "test", base::Clock::steady().now());
+  EXPECT_FALSE(book.lend_again(id));
+  book.fence_confirmed(id, true);
+  EXPECT_FALSE(book.lend_again(id)) << "its registrations are closed";
+  book.loan_returned(id);
+  EXPECT_FALSE(book.lend_again(id));
+}
+
+TEST_F(LeaseBookTest, NothingIsLentAgainWhileMemoryIsShort) {
+  const memory::LeaseId id = granted();
+  waiting = true;
+  EXPECT_FALSE(book.lend_again(id));
+  waiting = false;
+  EXPECT_TRUE(book.lend_again(id)) << "half of the pool is free";
+  const memory::Lease other = *pool.try_lease(1);
+  EXPECT_FALSE(book.lend_again(id));
+  pool.release(other);
+  EXPECT_TRUE(book.lend_again(id));
+  EXPECT_EQ(given_back, 0U) << "it counts as held all the time";
+  book.loan_returned(id);
+  EXPECT_EQ(given_back, 8192U);
+  EXPECT_EQ(in(RegionState::kFree), 4U);
 }
 
 TEST_F(LeaseBookTest, AFenceThatClosedTheRegistrationsLeavesTheRegionsRegistering) {

@@ -143,8 +143,8 @@ class Rig {
   using Adjust = std::function<void(transfer::EngineOptions&)>;
 
   explicit Rig(const Scripts& scripts, const Adjust& adjust = {}, fabric::Traits traits = small_traits(),
-               std::vector<fabric::Fabric*> instead = {})
-      : fabric(std::move(traits)), server(scripts(fabric)), memory(memory::PoolMemory::create(pool_options())) {
+               std::vector<fabric::Fabric*> instead = {}, const memory::PoolOptions& pool = pool_options())
+      : fabric(std::move(traits)), server(scripts(fabric)), memory(memory::PoolMemory::create(pool)) {
     transfer::EngineOptions options;
     options.connect.address = {"127.0.0.1", server.port()};
     options.lanes = 1;
@@ -157,8 +157,8 @@ class Rig {
     thread_ = std::thread([this] { loop.run("engine"); });
   }
   explicit Rig(std::vector<Script> scripts, const Adjust& adjust = {}, fabric::Traits traits = small_traits(),
-               std::vector<fabric::Fabric*> instead = {})
-      : Rig([&](ScriptedFabric&) { return std::move(scripts); }, adjust, std::move(traits), std::move(instead)) {}
+               std::vector<fabric::Fabric*> instead = {}, const memory::PoolOptions& pool = pool_options())
+      : Rig([&](ScriptedFabric&) { return std::move(scripts); }, adjust, std::move(traits), std::move(instead), pool) {}
   ~Rig() {
     if (thread_.joinable()) end_loop();
     EXPECT_EQ(transfer::illegal_transitions(), illegal_before_);
