@@ -13,7 +13,7 @@ namespace keyferry::gateway {
 namespace {
 
 // Read and hashed between other work: a worker is never busy with one value for longer than this takes.
-constexpr std::size_t kSlice = 512 * 1024;
+constexpr std::size_t kSlice = 256 * 1024;
 
 }  // namespace
 

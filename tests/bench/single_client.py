@@ -1,42 +1,61 @@
 #!/usr/bin/env python3
 """One socket client through keyferryd, beside the parts that a value's way is made of, each alone: the fabric into memory, CRC-32C, a socket between two processes.
 
-    "$(tests/support/python)" tests/bench/single_client.py [REPEATS]
+    "$(tests/support/python)" tests/bench/single_client.py [ROUNDS [STACKS]]
 """
 
+import statistics
 import subprocess
 import sys
 
 from bench import HERE, MIB, Report, count, load, rate, result_of, running_stack
 
-REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+STACKS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 SIZES = [1 * MIB, 16 * MIB, 64 * MIB]
+PARTS = ("fabric", "hash", "socket")
 
 
-def measure(report, stack):
+def once(stack, length, op):
+    """What each part did, one right after the other."""
+    raw = [sys.executable, HERE / "fabric_peer.py", stack.valkey_port, 1, length, op, count(length), "ops"]
+    return {
+        "fabric": result_of(subprocess.Popen(list(map(str, raw)), stdout=subprocess.PIPE, text=True)),
+        "hash": load("hash", length, count(length)),
+        "socket": load("socket", length, count(length)),
+        "client": load("ops", stack.port, length, op, count(length), 0),
+    }
+
+
+def possible(rates):
     """Store and forward: the three one after the other are what a single client can get."""
-    rows = []
-    for length in SIZES:
-        wanted = 0.75 if length == MIB else 0.9
-        for op in ("get", "set"):
-            parts = {"fabric": [], "hash": [], "socket": [], "client": []}
-            for _ in range(REPEATS):
-                raw = [sys.executable, HERE / "fabric_peer.py", stack.valkey_port, 1, length, op, count(length), "ops"]
-                parts["fabric"].append(rate(result_of(subprocess.Popen(list(map(str, raw)), stdout=subprocess.PIPE, text=True))))
-                parts["hash"].append(rate(load("hash", length, count(length))))
-                parts["socket"].append(rate(load("socket", length, count(length))))
-                parts["client"].append(rate(load("ops", stack.port, length, op, count(length), 0)))
-            best_of = {name: max(rates) for name, rates in parts.items()}
-            possible = 1 / sum(1 / best_of[name] for name in ("fabric", "hash", "socket"))
-            rows.append((f"{length // MIB} MiB {op.upper()}", *(f"{best_of[name] / 1e9:.2f}" for name in ("fabric", "hash", "socket")), f"{possible / 1e9:.2f}",
-                         f"{best_of['client'] / 1e9:.2f}", f"{best_of['client'] / possible:.2f}", f"{wanted}"))  # fmt: skip
-    report.table(["value", "fabric GB/s", "hash GB/s", "socket GB/s", "all three in turn", "one client", "ratio", "at least"], rows)
+    return 1 / sum(1 / rates[part] for part in PARTS)
+
+
+def measure(seen):
+    for _ in range(STACKS):
+        with running_stack(config={"pool": {"size": "1GiB"}}) as stack:
+            for way, rounds in seen.items():
+                rounds += [once(stack, *way) for _ in range(ROUNDS)]
+
+
+def row(length, op, rounds):
+    # The middle operation: the tenth of a sum is later than the sum of its parts' tenths, so by those the client would be compared with what no one gets.
+    middles = [{name: rate(result, 0.5) for name, result in each.items()} for each in rounds]
+    ratios = sorted(rates["client"] / possible(rates) for rates in middles)
+    best = {name: max(rate(each[name]) for each in rounds) for name in rounds[0]}
+    shown = [statistics.median(rates[name] for rates in middles) for name in PARTS] + [statistics.median(map(possible, middles)), statistics.median(rates["client"] for rates in middles)]
+    return (f"{length // MIB} MiB {op.upper()}", *(f"{one / 1e9:.2f}" for one in shown), f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+            f"{best['client'] / possible(best):.2f}", "0.75" if length == MIB else "0.9")  # fmt: skip
 
 
 def main():
     report = Report("single_client", "One socket client, and each part of its way alone")
-    with running_stack(config={"pool": {"size": "1GiB"}}) as stack:
-        measure(report, stack)
+    report.say(f"Of the middle operation, medians of {ROUNDS} rounds on each of {STACKS} servers. A ratio is of one round; of the bests: of the best tenth that each part and the client had in any round.", "")
+    seen = {(length, op): [] for length in SIZES for op in ("get", "set")}
+    measure(seen)
+    report.table(["value", "fabric GB/s", "hash GB/s", "socket GB/s", "all three in turn", "one client", "ratio", "of a round", "of the bests", "at least"],
+                 [row(*way, rounds) for way, rounds in seen.items()])  # fmt: skip
     report.keep()
 
 
