@@ -22,7 +22,8 @@ BlobSet::BlobSet(Session& session, SlotTag tag, std::string key, std::uint64_t l
 
 void BlobSet::start() {
   WorkerContext& worker = session_.worker();
-  if (transfer::Loan kept = worker.kept_loan.take(session_.client().id, length_)) return on_lease(std::move(kept));
+  if (transfer::Loan kept = worker.kept_loan.take(session_.client().id, length_, worker.engine.memory_wanted()))
+    return on_lease(std::move(kept));
   ticket_ = worker.engine.lease(
       session_.client().id, length_, patient_, worker.loop,
       [self = shared_from_this(), this](base::Result<transfer::Loan> loan) { on_lease(std::move(loan)); });

@@ -11,10 +11,10 @@ void KeptLoan::keep(std::uint64_t client, transfer::Loan loan) {
   look_later();
 }
 
-transfer::Loan KeptLoan::take(std::uint64_t client, std::uint64_t length) {
+transfer::Loan KeptLoan::take(std::uint64_t client, std::uint64_t length, bool wanted) {
   if (!loan_ || client_ != client) return {};
   transfer::Loan loan = std::exchange(loan_, {});
-  return loan.length() == length ? std::move(loan) : transfer::Loan{};
+  return loan.length() == length && !wanted ? std::move(loan) : transfer::Loan{};
 }
 
 void KeptLoan::drop(std::uint64_t client) {

@@ -21,8 +21,8 @@ class KeptLoan {
   /// In place of what is kept now, which goes back.
   void keep(std::uint64_t client, transfer::Loan loan);
   /// Empty if nothing of that client and length is kept. Of another length it goes back: it would count as held by a
-  /// client that is about to ask for more.
-  transfer::Loan take(std::uint64_t client, std::uint64_t length);
+  /// client that is about to ask for more. So it does if somebody waits for memory (`wanted`), whose turn is before.
+  transfer::Loan take(std::uint64_t client, std::uint64_t length, bool wanted);
   /// That client is gone.
   void drop(std::uint64_t client);
   bool empty() const { return !loan_; }

@@ -306,8 +306,10 @@ bool Router::operation_may_start(bool get) const {
 
 bool Router::take_body() {
   const std::span<const std::string_view> args = parser_.args(session_.input());
-  const Route route = args.empty() ? Route::kOrdinary : classify(args);
+  row_ = find_command(args);
+  const Route route = args.empty() ? Route::kOrdinary : classify(row_, args);
   if (route == Route::kHangUp) return hang_up();
+  session_.began(row_);
   if (query_waits() || (pin_ && pin_->holds_up())) return false;
   if (route == Route::kRdma) {
     refuse_large(kRdmaRefusal);

@@ -357,8 +357,11 @@ void Session::give_input_to(Operation* operation) {
 void Session::input_done() {
   input_owner_ = nullptr;
   was_active();
-  // Its operation goes on without the input: reading on tells of a client that goes away.
-  if (!processing_) read_more();
+  if (processing_) return;
+  // Its operation goes on without the input: reading on tells of a client that goes away. What came with its end is
+  // looked at first, once the operation has gone on: it waits from now on.
+  if (input_.size() == 0) return read_more();
+  worker_.loop.post([self = shared_from_this()] { self->process(); });
 }
 
 // --- its end

@@ -44,8 +44,8 @@ std::uint64_t largest_lease(const memory::PoolMemory& memory) {
 
 }  // namespace
 
-/// All of the engine's state; the engine's thread alone touches it, but for `availability`, `tickets`, `marks` and
-/// `desk`. Owned by the Engine; messages to it hold it weakly.
+/// All of the engine's state; the engine's thread alone touches it, but for `availability`, `tickets`, `marks`,
+/// `desk` and `memory_wanted`, which it writes and workers read. Owned by the Engine; messages to it hold it weakly.
 struct Engine::Impl final : std::enable_shared_from_this<Impl>,
                             LeaseBook::Listener,
                             Registrations::Listener,
@@ -108,6 +108,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   void cancel_lease(std::uint64_t number) override;
   void end_client(memory::ClientId client);
   static void answer_canceled(Request request, const char* why);
+  void show_pool();
   void arm_lease_timer();
   void arm_audit_timer();
   std::string status() const;
@@ -122,7 +123,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   void abandon(std::uint64_t number, Farewell farewell) override { transfers->abandon(number, farewell); }
 
   void regions_moved() override;
-  void flight_changed() override { metrics.pool(pool.stats()); }
+  void flight_changed() override { show_pool(); }
   void not_held(memory::ClientId client, std::uint64_t bytes) override { queue.gave_back(client, bytes, now()); }
   bool somebody_waits() const override { return queue.depth() != 0; }
   void needs_registration(const std::vector<memory::RegionIndex>& regions) override { registrations->renew(regions); }
@@ -138,6 +139,7 @@ struct Engine::Impl final : std::enable_shared_from_this<Impl>,
   Availability availability;
   const std::uint64_t largest;
   std::atomic<std::uint64_t> tickets{1};
+  std::atomic<bool> memory_wanted{false};
   std::shared_ptr<LoanDesk> desk;
 
   WriteMarks marks;
@@ -194,7 +196,7 @@ void Engine::Impl::lease(std::uint64_t number, std::uint64_t length, bool patien
                     [this, number](base::Result<memory::Lease> result) { lease_answered(number, std::move(result)); });
   // Answered already if it is not there any more.
   if (const auto found = requests.find(number); found != requests.end()) found->second.ticket = ticket;
-  metrics.pool(pool.stats());
+  show_pool();
   arm_lease_timer();
 }
 
@@ -207,7 +209,7 @@ void Engine::Impl::lease_at_once(std::uint64_t length, Request request) {
       done(base::Error{"keyferry: no room in the pool for " + std::to_string(length) + " bytes at once", EAGAIN});
     });
   }
-  metrics.pool(pool.stats());
+  show_pool();
 }
 
 void Engine::Impl::lease_answered(std::uint64_t number, base::Result<memory::Lease> result) {
@@ -255,6 +257,11 @@ void Engine::Impl::answer_canceled(Request request, const char* why) {
   request.back->post([done = std::move(request.done), why]() mutable { done(base::Error{why, ECANCELED}); });
 }
 
+void Engine::Impl::show_pool() {
+  metrics.pool(pool.stats());
+  memory_wanted.store(queue.depth() != 0, std::memory_order_relaxed);
+}
+
 void Engine::Impl::arm_lease_timer() {
   // One that fires too early finds nothing and is set anew; none can be due before it.
   if (lease_timer_set) return;
@@ -264,7 +271,7 @@ void Engine::Impl::arm_lease_timer() {
   lease_timer.start(*oldest + options.pool_wait - now(), [this] {
     lease_timer_set = false;
     queue.expire(now());
-    metrics.pool(pool.stats());
+    show_pool();
     arm_lease_timer();
   });
 }
@@ -272,7 +279,7 @@ void Engine::Impl::arm_lease_timer() {
 void Engine::Impl::regions_moved() {
   queue.pump();
   if (!stopping) arm_lease_timer();
-  metrics.pool(pool.stats());
+  show_pool();
   if (auditor) arm_audit_timer();
 }
 
@@ -358,6 +365,10 @@ std::uint64_t Engine::lease(std::uint64_t client, std::uint64_t length, bool pat
           impl->lease(number, length, patient, {memory::ClientId{client}, {}, {}, &back, std::move(done)});
       });
   return number;
+}
+
+bool Engine::memory_wanted() const {
+  return impl_->memory_wanted.load(std::memory_order_relaxed);
 }
 
 void Engine::cancel_lease(std::uint64_t ticket) {

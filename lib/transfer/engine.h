@@ -151,6 +151,8 @@ class Engine {
   /// EAGAIN no room now (not patient), ECANCELED the engine is stopping; the message is for the client.
   std::uint64_t lease(std::uint64_t client, std::uint64_t length, bool patient, base::Executor& back,
                       base::UniqueFunction<void(base::Result<Loan>)> done);
+  /// A client waits for memory: who has some to spare gives it back now rather than later. Lock-free, any thread.
+  bool memory_wanted() const;
   /// Gives up waiting for a lease: `done` is destroyed unrun, unless its answer is on its way already; then the lease
   /// comes back by the Loan's own destruction.
   void cancel_lease(std::uint64_t ticket);

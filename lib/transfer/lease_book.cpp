@@ -98,7 +98,7 @@ void LeaseBook::loan_returned(memory::LeaseId id) {
 bool LeaseBook::lend_again(memory::LeaseId id) {
   const auto found = entries_.find(id);
   if (found == entries_.end() || usable(id) == nullptr || listener_.somebody_waits()) return false;
-  if (pool_.stats().regions_in(memory::RegionState::kFree) < pool_.region_count() / 2) return false;
+  if (pool_.stats().regions_in(memory::RegionState::kFree) < (pool_.region_count() + 1) / 2) return false;
   if (!pool_.lend_again(found->second.lease)) return false;
   found->second.waited = {};
   return true;

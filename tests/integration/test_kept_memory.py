@@ -32,6 +32,11 @@ def audited(stack):
     assert after["foreign"] == 0, [line for line in stack.log().splitlines() if "audit" in line][:20]
 
 
+def received(stack):
+    """Bytes that clients have sent and that were read."""
+    return stack.metrics().total("bytes_total", direction="in", side="client")
+
+
 def store(wire, key, value):
     wire.send_value("BLOB.TCP_SET", key, value)
     assert wire.reply() == b"OK"
@@ -77,12 +82,39 @@ def test_lengths_that_change_and_values_that_are_read_between(stack, audited):
 
 def test_a_client_that_leaves_in_the_middle_of_its_next_value(stack, audited):
     for number in range(5):
+        before = received(stack)
         with stack.wire() as wire:
-            store(wire, f"left:{number}", Pattern(LENGTH, number))
-            wire.send_value("BLOB.TCP_SET", f"left:{number}", Pattern(LENGTH, number + 50), upto=600_000)
-            wait_until(lambda: stack.pool_bytes()["leased"] != 0, "the next value to have memory", stack.pool_bytes)
+            # One behind the other, so that the second finds what the first has left.
+            for value, upto in ((Pattern(LENGTH, number), None), (Pattern(LENGTH, number + 50), 600_000)):
+                wire.send_value("BLOB.TCP_SET", f"left:{number}", value, upto)
+            assert wire.reply() == b"OK"
+            wait_until(lambda: received(stack) - before > LENGTH + 600_000, "half of the next value to be read")
+            assert stack.pool_bytes()["leased"] != 0
         wait_until(lambda: stack.pool_bytes()["leased"] == 0, "its memory to come back", stack.pool_bytes)
         expect(stack, f"left:{number}", Pattern(LENGTH, number))
+
+
+def test_R31_whoever_waits_for_memory_comes_before_the_next_value(stack, audited):
+    half = Pattern(24 * MIB, 1)
+    with stack.wire() as kept, stack.wire() as holder, stack.wire() as waiting:
+        store(kept, "waits:kept", Pattern(LENGTH, 1))
+        holder.send_value("BLOB.TCP_SET", "waits:holder", half, upto=1000)
+        waiting.send_value("BLOB.TCP_SET", "waits:waiting", half, upto=1000)
+        wait_until(lambda: json.loads(stack.http("/status.json")[1])["waiting"]["leases"] == 1 or stack.pool_bytes()["free"] == 0, "the third to wait")
+        # Of what is needed it has all but the memory of the first one's last value, which may be there still.
+        kept.send_value("BLOB.TCP_SET", "waits:kept", Pattern(LENGTH, 2), upto=1000)
+        wait_until(lambda: stack.pool_bytes()["free"] == 0, "the one that waits to have its memory", stack.pool_bytes)
+        for piece in half.pieces(1000):
+            waiting.raw(piece)
+        waiting.raw(b"\r\n")
+        assert waiting.reply() == b"OK"
+        holder.close()
+        for piece in Pattern(LENGTH, 2).pieces(1000):
+            kept.raw(piece)
+        kept.raw(b"\r\n")
+        assert kept.reply() == b"OK"
+    expect(stack, "waits:kept", Pattern(LENGTH, 2))
+    expect(stack, "waits:waiting", half)
 
 
 def test_an_idle_client_keeps_nothing(stack, audited):
@@ -103,7 +135,9 @@ def test_what_follows_a_value_in_the_same_read(stack, audited):
         # And in pieces: the end of the body alone, then half of its CR LF.
         body = second.bytes()
         for piece in (head[0], body[:-1], body[-1:], b"\r", b"\n*2\r\n$4\r\nECHO", b"\r\n$1\r\nz\r\n"):
+            before = received(stack)
             wire.raw(piece)
+            wait_until(lambda: received(stack) == before + len(piece), "the piece to be read")  # noqa: B023
         assert [wire.reply() for _ in range(2)] == [b"OK", b"z"]
     expect(stack, "behind:a", second)
     expect(stack, "behind:b", second)

@@ -109,6 +109,22 @@ def test_the_slow_log_tells_apart_what_a_command_waited_for(stack):
         assert tool(stack, "stat", "slow").stdout.startswith("keyferryd\n\nslow\n  when")
 
 
+def test_what_comes_together_with_the_end_of_a_large_value_waits_from_then_on(make_stack):
+    stack = make_stack(config={"workers": 1, "pool": {"size": "64MiB"}})
+    with stack.wire() as wire:
+        number = wire.call("CLIENT", "ID")
+        stack.fault("SET", "delay-before-rma", "400", "ON", "BLOB.RDMA_SET", "KEY", "behind", "COUNT", 1)
+        value = Pattern(1 << 20, seed=1)
+        wire.raw(b"*3\r\n" + request("BLOB.TCP_SET", "behind").removeprefix(b"*2\r\n") + b"$%d\r\n" % value.length)
+        wire.raw(value.bytes() + b"\r\n" + request("EVAL", "return 1", 0))
+        assert [wire.reply(), wire.reply()] == [b"OK", 1]
+        rows = wait_until(lambda: [row for row in stat(stack, "slow") if row["client"] == number and row["command"] == "EVAL"], "the script to be shown", lambda: stat(stack, "slow"))
+        assert rows[0]["queue_ms"] >= 200, rows
+        # And the value goes by its own name, not by that of the command before.
+        assert [row["command"] for row in stat(stack, "slow") if row["client"] == number] == ["EVAL", "BLOB.TCP_SET"], stat(stack, "slow")
+    stack.wait_quiet()
+
+
 def test_reads_in_flight_on_a_lost_connection_are_asked_once_more_if_no_write_is_behind_them(stack):
     admin = stack.direct_info_client
     with stack.wire() as one:

@@ -35,24 +35,31 @@ class KeptLoanTest : public testing::Test {
 
 TEST_F(KeptLoanTest, TheSameClientHasItForAValueOfThatLength) {
   kept.keep(7, loan(1, 100));
-  const Loan again = kept.take(7, 100);
+  const Loan again = kept.take(7, 100, false);
   ASSERT_TRUE(again);
   EXPECT_EQ(again.lease(), 1U);
   EXPECT_TRUE(kept.empty());
-  EXPECT_FALSE(kept.take(7, 100)) << "taken once";
+  EXPECT_FALSE(kept.take(7, 100, false)) << "taken once";
   EXPECT_TRUE(desk->back.empty());
 }
 
 TEST_F(KeptLoanTest, NoOtherClientEverHasIt) {
   kept.keep(7, loan(1, 100));
-  EXPECT_FALSE(kept.take(8, 100));
+  EXPECT_FALSE(kept.take(8, 100, false));
   kept.drop(8);
-  EXPECT_TRUE(kept.take(7, 100)) << "what others ask for takes nothing away";
+  EXPECT_TRUE(kept.take(7, 100, false)) << "what others ask for takes nothing away";
 }
 
 TEST_F(KeptLoanTest, ForAnotherLengthItGoesBackFirst) {
   kept.keep(7, loan(1, 100));
-  EXPECT_FALSE(kept.take(7, 101));
+  EXPECT_FALSE(kept.take(7, 101, false));
+  EXPECT_EQ(desk->back, (std::vector<std::uint64_t>{1}));
+  EXPECT_TRUE(kept.empty());
+}
+
+TEST_F(KeptLoanTest, R31ItGoesBackFirstWhereSomebodyWaits) {
+  kept.keep(7, loan(1, 100));
+  EXPECT_FALSE(kept.take(7, 100, true));
   EXPECT_EQ(desk->back, (std::vector<std::uint64_t>{1}));
   EXPECT_TRUE(kept.empty());
 }
@@ -61,8 +68,8 @@ TEST_F(KeptLoanTest, OneIsKeptAtATime) {
   kept.keep(7, loan(1, 100));
   kept.keep(8, loan(2, 100));
   EXPECT_EQ(desk->back, (std::vector<std::uint64_t>{1}));
-  EXPECT_FALSE(kept.take(7, 100));
-  EXPECT_TRUE(kept.take(8, 100));
+  EXPECT_FALSE(kept.take(7, 100, false));
+  EXPECT_TRUE(kept.take(8, 100, false));
 }
 
 TEST_F(KeptLoanTest, ItGoesBackWithItsClient) {
@@ -85,7 +92,7 @@ TEST_F(KeptLoanTest, WhatIsKeptAgainMeanwhileHasItsWholeTime) {
   kept.keep(7, loan(1, 100));
   between.start(KeptLoan::kFor / 2, [&] {
     again = base::Clock::steady().now();
-    kept.keep(7, kept.take(7, 100));
+    kept.keep(7, kept.take(7, 100, false));
   });
   loop.run("kept");
   EXPECT_EQ(desk->back, (std::vector<std::uint64_t>{1}));

@@ -45,6 +45,31 @@ TEST(EngineLease, WaitingLeasesAreGrantedInOrderAsMemoryComesBack) {
   EXPECT_EQ(order, (std::vector{0, 1, 2}));
 }
 
+TEST(EngineLease, AnybodyCanTellThatSomebodyWaits) {
+  Rig rig({Rig::lane().until_closed()});
+  rig.start();
+  rig.until_regions("free", Rig::kRegions);
+  EXPECT_FALSE(rig.engine->memory_wanted());
+  transfer::Loan all = rig.lease(Rig::kRegions * Rig::kRegion);
+  EXPECT_FALSE(rig.engine->memory_wanted());
+  std::optional<transfer::Loan> next;
+  const auto take = [&](base::Result<transfer::Loan> result) { next = std::move(result.value()); };
+  rig.engine->lease(1, Rig::kRegion, true, rig.mail, take);
+  rig.until_status([](const nlohmann::json& page) { return page["waiting"]["leases"] == 1; });
+  EXPECT_TRUE(rig.engine->memory_wanted());
+  all = {};
+  rig.mail.until([&] { return next.has_value(); });
+  rig.until_regions("free", Rig::kRegions - 1);
+  EXPECT_FALSE(rig.engine->memory_wanted());
+  const transfer::Loan rest = rig.lease((Rig::kRegions - 1) * Rig::kRegion);
+  const std::uint64_t ticket = rig.engine->lease(2, Rig::kRegion, true, rig.mail, take);
+  rig.until_status([](const nlohmann::json& page) { return page["waiting"]["leases"] == 1; });
+  EXPECT_TRUE(rig.engine->memory_wanted());
+  rig.engine->cancel_lease(ticket);
+  rig.until_status([](const nlohmann::json& page) { return page["waiting"]["leases"] == 0; });
+  EXPECT_FALSE(rig.engine->memory_wanted());
+}
+
 TEST(EngineLease, AnImpatientOneIsRefusedAtOnceWhereItWouldWait) {
   Rig rig({Rig::lane().until_closed()});
   rig.start();
