@@ -27,7 +27,9 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "sockets.h"
 
+namespace keyferry::bench {
 namespace {
 
 constexpr const char* kUsage =
@@ -45,17 +47,6 @@ constexpr const char* kUsage =
     "socket BYTES COUNT                           the same between two processes over loopback, nothing but bytes\n"
     "hash BYTES COUNT                             CRC-32C of that many bytes\n"
     "storm PORT|PATH THREADS AT_ONCE SECONDS      connect, PING, close, again and again\n";
-
-using Clock = std::chrono::steady_clock;
-
-double seconds(Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-[[noreturn]] void die(const std::string& what) {
-  std::fprintf(stderr, "bench_load: %s\n", what.c_str());
-  std::_Exit(1);
-}
 
 double cpu_seconds() {
   double sum = 0;
@@ -95,101 +86,22 @@ int connect_from(const std::string& address, std::uint32_t source) {
   return fd;
 }
 
-int connect_to(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    die("connecting to port " + std::to_string(port) + ": " + std::strerror(errno));
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return fd;
-}
-
-void send_all(int fd, const char* bytes, std::size_t size) {
-  while (size > 0) {
-    const ssize_t sent = ::send(fd, bytes, size, MSG_NOSIGNAL);
-    if (sent <= 0) die(std::string("send: ") + std::strerror(errno));
-    bytes += sent;
-    size -= static_cast<std::size_t>(sent);
-  }
-}
-
-/// In one call where the socket takes it, as a client that knows the whole command does.
-void send_all(int fd, std::array<std::string_view, 3> parts) {
-  for (std::size_t first = 0; first < parts.size();) {
-    std::array<iovec, 3> spans;
-    for (std::size_t i = first; i < parts.size(); ++i)
-      spans[i - first] = {const_cast<char*>(parts[i].data()), parts[i].size()};
-    msghdr message{};
-    message.msg_iov = spans.data();
-    message.msg_iovlen = parts.size() - first;
-    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
-    if (sent <= 0) die(std::string("sendmsg: ") + std::strerror(errno));
-    std::size_t taken = static_cast<std::size_t>(sent);
-    for (; first < parts.size() && taken >= parts[first].size(); ++first) taken -= parts[first].size();
-    if (taken != 0) parts[first].remove_prefix(taken);
-  }
-}
-
-void receive_all(int fd, char* bytes, std::size_t size) {
-  while (size > 0) {
-    const ssize_t got = ::recv(fd, bytes, size, 0);
-    if (got <= 0) die(got == 0 ? "the peer closed the connection" : std::string("recv: ") + std::strerror(errno));
-    bytes += got;
-    size -= static_cast<std::size_t>(got);
-  }
-}
-
-void expect(int fd, const std::string& wanted) {
-  std::string got(wanted.size(), '\0');
-  receive_all(fd, got.data(), got.size());
-  if (got != wanted) die("a reply begins with '" + got + "' instead of '" + wanted + "'");
-}
-
-std::string command(const std::vector<std::string>& words) {
-  std::string text = "*" + std::to_string(words.size()) + "\r\n";
-  for (const std::string& word : words) text += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
-  return text;
-}
-
-/// Memory as those have it who move large values: whole pages. Where the bytes lie decides what the kernel's copy costs
-/// (README.md).
-class Pages {
- public:
-  Pages(std::size_t size, char filling) : bytes_(size + kPage, filling), size_(size) {}
-  char* data() { return bytes_.data() + (kPage - reinterpret_cast<std::uintptr_t>(bytes_.data()) % kPage) % kPage; }
-  std::size_t size() const { return size_; }
-
- private:
-  static constexpr std::size_t kPage = 4096;
-  std::string bytes_;
-  std::size_t size_;
-};
-
 /// One client that moves one value again and again.
 class Mover {
  public:
   Mover(int port, std::size_t bytes, bool set, int number)
-      : fd_(connect_to(port)), set_(set), bytes_(bytes, static_cast<char>('a' + number % 26)) {
-    const std::string key = "bench:" + std::to_string(bytes) + ":" + std::to_string(number);
-    header_ = "$" + std::to_string(bytes) + "\r\n";
-    get_ = command({"BLOB.TCP_GET", key});
-    set_command_ = "*3\r\n" + command({"BLOB.TCP_SET", key}).substr(4) + header_;
-  }
+      : fd_(connect_to(port)), set_(set), texts_(bytes, number), bytes_(bytes, static_cast<char>('a' + number % 26)) {}
   ~Mover() { ::close(fd_); }
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
 
   void store() {
-    send_all(fd_, {set_command_, {bytes_.data(), bytes_.size()}, "\r\n"});
+    send_all(fd_, {texts_.set, {bytes_.data(), bytes_.size()}, "\r\n"});
     expect(fd_, "+OK\r\n");
   }
   void fetch() {
-    send_all(fd_, get_.data(), get_.size());
-    expect(fd_, header_);
+    send_all(fd_, texts_.get.data(), texts_.get.size());
+    expect(fd_, texts_.header);
     receive_all(fd_, bytes_.data(), bytes_.size());
     expect(fd_, "\r\n");
   }
@@ -198,10 +110,8 @@ class Mover {
  private:
   int fd_;
   bool set_;
+  ValueTexts texts_;
   Pages bytes_;
-  std::string header_;
-  std::string get_;
-  std::string set_command_;
 };
 
 void bulk(int port, int clients, std::size_t bytes, bool set, double lasting, double pace) {
@@ -236,9 +146,9 @@ void bulk(int port, int clients, std::size_t bytes, bool set, double lasting, do
 }
 
 void print_ops(const std::vector<double>& each, std::size_t bytes, double cpu) {
-  std::printf("{\"bytes\": %zu, \"cpu\": %.6f, \"each\": [", bytes * each.size(), cpu);
-  for (std::size_t i = 0; i < each.size(); ++i) std::printf("%s%.9f", i == 0 ? "" : ", ", each[i]);
-  std::printf("]}\n");
+  std::printf("{\"bytes\": %zu, \"cpu\": %.6f, \"each\": ", bytes * each.size(), cpu);
+  print_list(each);
+  std::printf("}\n");
 }
 
 template <typename Action>
@@ -267,14 +177,7 @@ void ops(int port, std::size_t bytes, bool set, int count, int number) {
 
 /// A value asked for by one byte, as a GET would be, with nothing behind the socket but its sender.
 void socket_rate(std::size_t bytes, int count) {
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(listener, 1) != 0 ||
-      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    die("no listening socket");
+  const auto [listener, port] = listen_anywhere();
   const pid_t child = ::fork();
   if (child == 0) {
     const int fd = ::accept(listener, nullptr, nullptr);
@@ -284,7 +187,7 @@ void socket_rate(std::size_t bytes, int count) {
     std::_Exit(0);
   }
   Pages value(bytes, 'y');
-  const int fd = connect_to(ntohs(address.sin_port));
+  const int fd = connect_to(port);
   const std::vector<double> each = time_each(count + 1, [&] {
     send_all(fd, "g", 1);
     receive_all(fd, value.data(), value.size());
@@ -299,8 +202,7 @@ void hash_rate(std::size_t bytes, int count) {
   const std::string value(bytes, 'h');
   std::uint32_t crc = 0;
   const double cpu = cpu_seconds();
-  const std::vector<double> each =
-      time_each(count, [&] { crc ^= keyferry::base::crc32c(keyferry::base::as_bytes(value)); });
+  const std::vector<double> each = time_each(count, [&] { crc ^= base::crc32c(base::as_bytes(value)); });
   if (crc == 1) std::fprintf(stderr, "\n");
   print_ops(each, bytes, cpu_seconds() - cpu);
 }
@@ -568,8 +470,10 @@ void storm(const std::string& address, int threads, int at_once, double lasting)
 }
 
 }  // namespace
+}  // namespace keyferry::bench
 
 int main(int argc, char** argv) {
+  using namespace keyferry::bench;
   const std::string mode = argc > 1 ? argv[1] : "";
   const auto number = [&](int at) { return std::atoll(argv[at]); };
   const auto bytes = [&](int at) { return static_cast<std::size_t>(std::atoll(argv[at])); };
