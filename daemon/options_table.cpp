@@ -13,7 +13,7 @@ namespace {
 using base::kGiB;
 using base::kKiB;
 using base::kMiB;
-using std::string_view_literals::operator""sv;
+using namespace std::string_view_literals;
 
 constexpr std::uint64_t kTiB = 1024 * kGiB;
 constexpr std::uint64_t kSecond = 1000;

@@ -18,8 +18,6 @@
 
 #include "base/fd.h"
 
-extern char** environ;
-
 namespace keyferry::daemon {
 
 namespace {
@@ -72,6 +70,7 @@ base::Result<pid_t> spawn(const std::vector<std::string>& words, int output) {
   ::posix_spawnattr_setpgroup(&attributes, 0);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   pid_t child = 0;

@@ -10,8 +10,6 @@
 
 namespace keyferry::base {
 
-namespace asio = boost::asio;
-
 namespace {
 constexpr std::size_t kSpansOfPiece = 16;
 }

@@ -395,6 +395,7 @@ bool Router::start_large_set() {
   return true;
 }
 
+// By value: an operation that ends at once is still alive when start() returns.
 void Router::start_operation(std::shared_ptr<Operation> operation, bool owns_input) {
   operations_.push_back(operation);
   if (owns_input) session_.give_input_to(operation.get());

@@ -26,7 +26,7 @@ const char* region_state_name(memory::RegionState state) {
   return kRegionNames[slot(state)];
 }
 
-EngineMetrics::EngineMetrics(telemetry::Registry& registry, std::string node, std::string_view transport)
+EngineMetrics::EngineMetrics(telemetry::Registry& registry, const std::string& node, std::string_view transport)
     : shard_(registry.add_shard()) {
   using telemetry::Metric;
   for (std::size_t op = 0; op < kOps; ++op) {

@@ -20,7 +20,7 @@ enum class Stage : std::uint8_t { kQueue, kLease, kPost, kWire };
 /// The engine's own shard of numbers. Engine's thread only.
 class EngineMetrics {
  public:
-  EngineMetrics(telemetry::Registry& registry, std::string node, std::string_view transport);
+  EngineMetrics(telemetry::Registry& registry, const std::string& node, std::string_view transport);
 
   void transfer(Op op, OutcomeLabel outcome, std::uint64_t bytes);
   void stage(Op op, Stage stage, base::Duration duration);

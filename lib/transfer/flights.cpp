@@ -167,8 +167,9 @@ void Flights::remove(std::uint64_t ticket, Farewell farewell) {
 void Flights::end_client(std::uint64_t client) {
   std::vector<std::uint64_t> tickets;
   for (const auto& [ticket, flight] : by_ticket_) {
-    const bool theirs = std::any_of(flight->waiters.begin(), flight->waiters.end(),
-                                    [&](const Waiter& one) { return one.ticket == ticket && one.client == client; });
+    const bool theirs = std::any_of(
+        flight->waiters.begin(), flight->waiters.end(),
+        [ticket = ticket, client](const Waiter& one) { return one.ticket == ticket && one.client == client; });
     if (theirs) tickets.push_back(ticket);
   }
   for (const std::uint64_t ticket : tickets) remove(ticket, Farewell::kAtOnce);

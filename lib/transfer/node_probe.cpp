@@ -23,7 +23,7 @@ base::TimePoint now() {
 
 template <typename Callable>
 auto NodeProbe::guarded(Callable callable) {
-  return [this, turn = std::weak_ptr(turn_), callable = std::move(callable)](auto&&... args) mutable {
+  return [turn = std::weak_ptr(turn_), callable = std::move(callable)](auto&&... args) mutable {
     if (!turn.expired()) callable(std::forward<decltype(args)>(args)...);
   };
 }

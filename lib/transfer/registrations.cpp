@@ -51,11 +51,10 @@ bool Registrations::complete(const Slot& slot) const {
 void Registrations::register_next(memory::RegionIndex region) {
   if (stopping_) return;
   if (region == slots_.size()) return first_pass_done();
-  register_region(region,
-                  [this, region](base::Result<void> result) { first_pass_answered(region, std::move(result)); });
+  register_region(region, [this, region](const base::Result<void>& result) { first_pass_answered(region, result); });
 }
 
-void Registrations::first_pass_answered(memory::RegionIndex region, base::Result<void> result) {
+void Registrations::first_pass_answered(memory::RegionIndex region, const base::Result<void>& result) {
   if (result) {
     failures_in_row_ = 0;
     pool_.region_registered(region);
@@ -112,10 +111,10 @@ void Registrations::renew(const std::vector<memory::RegionIndex>& regions) {
 }
 
 void Registrations::register_again(memory::RegionIndex region) {
-  register_region(region, [this, region](base::Result<void> result) { renewed(region, std::move(result)); });
+  register_region(region, [this, region](const base::Result<void>& result) { renewed(region, result); });
 }
 
-void Registrations::renewed(memory::RegionIndex region, base::Result<void> result) {
+void Registrations::renewed(memory::RegionIndex region, const base::Result<void>& result) {
   if (result) {
     backoff_.reset();
     pool_.region_registered(region);
@@ -212,7 +211,8 @@ void Registrations::deregister_region(memory::RegionIndex region, std::size_t ni
   slot.registrations[nic].reset();
   fabrics_[nic]->deregister(
       id, loop_,
-      [this, alive = std::weak_ptr(alive_), nic, region, done = std::move(done)](base::Result<void> result) mutable {
+      [this, alive = std::weak_ptr(alive_), nic, region,
+       done = std::move(done)](const base::Result<void>& result) mutable {
         if (alive.expired()) return;
         --under_way_;
         if (!result) {

@@ -61,10 +61,10 @@ class Registrations {
   };
 
   void register_next(memory::RegionIndex region);
-  void first_pass_answered(memory::RegionIndex region, base::Result<void> result);
+  void first_pass_answered(memory::RegionIndex region, const base::Result<void>& result);
   void first_pass_done();
   void register_again(memory::RegionIndex region);
-  void renewed(memory::RegionIndex region, base::Result<void> result);
+  void renewed(memory::RegionIndex region, const base::Result<void>& result);
   void retry(memory::RegionIndex region);
   using Done = base::UniqueFunction<void(base::Result<void>)>;
   void register_region(memory::RegionIndex region, Done done);

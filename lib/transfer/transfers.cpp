@@ -197,7 +197,7 @@ void Transfers::serve() {
   std::unordered_map<const LaneGroup*, std::size_t> without;
   for (auto one = queue_.begin(); one != queue_.end() && !stopping_ && lanes_->has_room();) {
     const std::shared_ptr<LaneGroup> group = (*one)->group;
-    std::shared_ptr<Lane> lane = lanes_->take_idle(*group);
+    const std::shared_ptr<Lane> lane = lanes_->take_idle(*group);
     if (!lane) {
       lanes_->want(group, ++without[group.get()]);
       ++one;
@@ -205,18 +205,18 @@ void Transfers::serve() {
     }
     Owned transfer = std::move(*one);
     one = queue_.erase(one);
-    begin(std::move(transfer), std::move(lane));
+    begin(std::move(transfer), lane);
   }
 }
 
-void Transfers::begin(Owned transfer, std::shared_ptr<Lane> lane) {
+void Transfers::begin(Owned transfer, const std::shared_ptr<Lane>& lane) {
   transfer->posted = now();
   parts_.metrics.stage(transfer->op, Stage::kQueue, transfer->posted - transfer->arrived);
   transfer->sent_crc = transfer->op == Op::kSet && crc_supported_ && lane->dialect().crc;
-  post(std::move(transfer), std::move(lane));
+  post(std::move(transfer), lane);
 }
 
-void Transfers::post(Owned transfer, std::shared_ptr<Lane> lane) {
+void Transfers::post(Owned transfer, const std::shared_ptr<Lane>& lane) {
   // Registrations don't change while a lease is out, so these are the windows that submit() looked at.
   const std::vector<Window> named = windows(*transfer, lane->nic()).value_or(std::vector<Window>{});
   std::string command =
@@ -304,7 +304,7 @@ void Transfers::follow(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyO
   note_running(*transfer, lane);
   Lane& at = *lane;
   at.exchange(*std::move(command), [this, weak = std::weak_ptr(lane), transfer = std::move(transfer),
-                                    outcome = std::move(outcome)](LaneReply reply) mutable {
+                                    outcome = std::move(outcome)](const LaneReply& reply) mutable {
     if (const std::shared_ptr<Lane> self = weak.lock())
       step_replied(std::move(transfer), self, std::move(outcome), reply);
   });
@@ -346,14 +346,15 @@ void Transfers::end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, Re
                lane->number(), outcome.fence_reason, transfer->loan.length());
   const std::size_t nic = lane->nic();
   const bool deregister = lane->fabric().traits().deregistration_fences;
-  lane->fence([this, lease, nic, deregister](base::Result<void> result) {
-    fence_answered(lease, nic, deregister, std::move(result));
+  lane->fence([this, lease, nic, deregister](const base::Result<void>& result) {
+    fence_answered(lease, nic, deregister, result);
   });
   finish(std::move(transfer), std::move(outcome));
   lanes_->fill();
 }
 
-void Transfers::fence_answered(memory::LeaseId lease, std::size_t nic, bool deregister, base::Result<void> result) {
+void Transfers::fence_answered(memory::LeaseId lease, std::size_t nic, bool deregister,
+                               const base::Result<void>& result) {
   if (!result) {
     spdlog::critical("{}: a fence failed, its memory is lost until keyferryd restarts: {}", node_,
                      result.error().message);

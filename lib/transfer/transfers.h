@@ -122,17 +122,17 @@ class Transfers final : public LanePool::Listener {
   using Owned = std::unique_ptr<Transfer>;
 
   std::string_view refusal(const Transfer& transfer) const;
-  void begin(Owned transfer, std::shared_ptr<Lane> lane);
+  void begin(Owned transfer, const std::shared_ptr<Lane>& lane);
   void note_running(const Transfer& transfer, const std::shared_ptr<Lane>& lane);
   std::unique_ptr<base::Timer> interrupt_after(base::Duration limit, const std::shared_ptr<Lane>& lane,
                                                const char* reason, std::string text);
-  void post(Owned transfer, std::shared_ptr<Lane> lane);
+  void post(Owned transfer, const std::shared_ptr<Lane>& lane);
   void replied(Owned transfer, const std::shared_ptr<Lane>& lane, LaneReply reply);
   void follow(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
   void step_replied(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome, const LaneReply& reply);
   void end_trusted(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
   void end_fenced(Owned transfer, const std::shared_ptr<Lane>& lane, ReplyOutcome outcome);
-  void fence_answered(memory::LeaseId lease, std::size_t nic, bool deregister, base::Result<void> result);
+  void fence_answered(memory::LeaseId lease, std::size_t nic, bool deregister, const base::Result<void>& result);
   void repeat(Owned transfer, std::string reason);
   void finish(Owned transfer, ReplyOutcome outcome);
   /// Ends those on a lane that `which` picks: each by closing its lane.

@@ -15,6 +15,7 @@ base::Result<std::vector<std::string>> verbs_devices() {
     return base::Error{std::string("ibv_get_device_list: ") + std::strerror(number), number};
   }
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) names.emplace_back(ibv_get_device_name(list[i]));
   ibv_free_device_list(list);
   return names;
