@@ -2,17 +2,14 @@
 // object on stdout. The keys are bench:BYTES:NUMBER. A reply that is not the expected one ends the program with a
 // message.
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -22,7 +19,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -179,6 +175,7 @@ void ops(int port, std::size_t bytes, bool set, int count, int number) {
 void socket_rate(std::size_t bytes, int count) {
   const auto [listener, port] = listen_anywhere();
   const pid_t child = ::fork();
+  if (child < 0) die(std::string("fork: ") + std::strerror(errno));
   if (child == 0) {
     const int fd = ::accept(listener, nullptr, nullptr);
     Pages value(bytes, 'x');

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -94,10 +95,17 @@ inline void receive_all(int fd, char* bytes, std::size_t size) {
   }
 }
 
-inline void expect(int fd, const std::string& wanted) {
-  std::string got(wanted.size(), '\0');
-  receive_all(fd, got.data(), got.size());
-  if (got != wanted) die("a reply begins with '" + got + "' instead of '" + wanted + "'");
+/// Ends with the first byte that is another one: a shorter text is not waited for.
+inline void expect(int fd, std::string_view wanted) {
+  char bytes[256];
+  for (std::size_t seen = 0; seen < wanted.size();) {
+    const ssize_t got = ::recv(fd, bytes, std::min(sizeof bytes, wanted.size() - seen), 0);
+    if (got <= 0) die(got == 0 ? "the peer closed the connection" : std::string("recv: ") + std::strerror(errno));
+    const std::string_view text(bytes, static_cast<std::size_t>(got));
+    if (text != wanted.substr(seen, text.size()))
+      die("'" + std::string(text) + "' came instead of '" + std::string(wanted.substr(seen)) + "'");
+    seen += text.size();
+  }
 }
 
 inline std::string command(const std::vector<std::string>& words) {
