@@ -24,8 +24,8 @@ constexpr const char* kUsage =
     "bench_by_hand PORT BYTES get|set: for the server at that port. Says its own port, serves one `bench_load ops` of "
     "NUMBER 0, then prints the seconds that fabric and hash took in each operation";
 
-// Where a value begins that goes to a socket, and what the kernel keeps of it: as keyferryd has both, since they are
-// worth a quarter of a GET.
+// Where a value begins that goes to a socket, and what the kernel keeps of it (lib/gateway/listener.cpp): as keyferryd
+// has both, since a GET is slower without them.
 using transfer::kLead;
 constexpr int kSendBuffer = 256 * 1024;
 

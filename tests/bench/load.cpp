@@ -185,6 +185,7 @@ void socket_rate(std::size_t bytes, int count) {
   }
   Pages value(bytes, 'y');
   const int fd = connect_to(port);
+  ::close(listener);  // a child that ends before it accepts ends the connection, too
   const std::vector<double> each = time_each(count + 1, [&] {
     send_all(fd, "g", 1);
     receive_all(fd, value.data(), value.size());
